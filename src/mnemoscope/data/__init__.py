@@ -1,0 +1,1 @@
+"""What goes in: tokens, pairs, documents, images, synthetic streams."""

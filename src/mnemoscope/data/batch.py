@@ -1,0 +1,91 @@
+"""What a task hands to a model: tokens, questions and where each row begins anew."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemoscope.config import Config
+from mnemoscope.seeds import derive
+
+Split = Literal["train", "valid"]
+
+# Written into `Batch.targets` where nothing is asked; the value torch's cross entropy skips.
+NO_QUESTION = -100
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of a stream; rows are independent, columns are consecutive tokens.
+
+    tokens   (B, T) int64   what the model reads
+    targets  (B, T) int64   what it should say there, `NO_QUESTION` where nothing is asked
+    ages     (B, T) int64   how many tokens ago the answer was read, 0 where unknown
+    starts   (B,) bool      rows that begin a new stream here: their state is reset first
+    """
+
+    tokens: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    ages: NDArray[np.int64]
+    starts: NDArray[np.bool_]
+
+    def rows(self, chosen: slice) -> Batch:
+        """Return some rows only, as each process of a parallel run takes its share."""
+        return Batch(
+            self.tokens[chosen], self.targets[chosen], self.ages[chosen], self.starts[chosen]
+        )
+
+
+class Task(Config):
+    """A source of batches; which batch comes at a step is a pure function of (seed, step, size).
+
+    Nothing is remembered between calls, so a run resumed at step s sees what it would have seen.
+    """
+
+    # True when row i of step s+1 goes on where row i of step s ended (text), False for episodes.
+    carries: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def vocab(self) -> int:
+        """How many token ids exist, in and out."""
+
+    @property
+    @abstractmethod
+    def longest(self) -> int | None:
+        """Tokens in the longest episode, None for a stream that has no end."""
+
+    @abstractmethod
+    def batch(
+        self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
+    ) -> Batch:
+        """Return the batch of ``size`` rows at ``step``; ``length`` counts for endless streams."""
+
+    def generator(self, step: int, seed: int, split: Split) -> np.random.Generator:
+        """Return the random generator that belongs to one step of one split."""
+        return np.random.default_rng(derive(seed, "data", split, step))
+
+
+@dataclass
+class Stream(Iterator[Batch]):
+    """An iterator over a task's batches with its position in plain sight."""
+
+    task: Task
+    size: int
+    seed: int
+    split: Split = "train"
+    length: int = 128
+    position: int = 0
+
+    def __next__(self) -> Batch:
+        """Return the batch at the position and move on by one."""
+        batch = self.task.batch(
+            self.position, self.size, seed=self.seed, split=self.split, length=self.length
+        )
+        self.position += 1
+        return batch

@@ -1,0 +1,72 @@
+"""The names a user can type. One line here registers a thing; nothing else has to change.
+
+A path is ``module:attribute``. Such a path also works in place of a name, so a memory or task
+that lives in somebody else's package needs no line at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from mnemoscope.errors import UserError, suggestion
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a named thing lives, and one line on what it is."""
+
+    path: str
+    line: str
+
+
+MEMORIES = {
+    "rnn": Entry("mnemoscope.models.config:RNN", "one vector, overwritten at every step"),
+    "lstm": Entry("mnemoscope.models.config:LSTM", "a cell behind input, forget and output gates"),
+    "gru": Entry("mnemoscope.models.config:GRU", "one vector behind reset and update gates"),
+    "attention": Entry(
+        "mnemoscope.models.config:Attention", "Transformer: keys and values of every token read"
+    ),
+}
+
+TASKS = {
+    "copy": Entry("mnemoscope.data.copying:Copy", "repeat symbols after a lag"),
+    "recall": Entry("mnemoscope.data.recall:Recall", "say the value last stored under a key"),
+    "sorting": Entry("mnemoscope.data.sorting:Sorting", "sort symbols by how often they were seen"),
+    "characters": Entry("mnemoscope.data.text:Characters", "predict the next character of a text"),
+    "text": Entry("mnemoscope.data.text:Text", "predict the next byte, character or BPE token"),
+}
+
+LENSES = {
+    "gates": Entry("mnemoscope.lenses.gates:Gates", "how far LSTM and GRU gates open over time"),
+}
+
+STUDIES = {
+    "lag": Entry(
+        "mnemoscope.studies.lag:Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"
+    ),
+}
+
+KINDS = {"memory": MEMORIES, "task": TASKS, "lens": LENSES, "study": STUDIES}
+
+# Words people use for a thing that goes by another name here.
+ALSO_KNOWN_AS = {"transformer": "attention"}
+
+
+def find(kind: str, name: str) -> Any:
+    """Return what is registered under ``name``, or at the path ``module:attribute``."""
+    table = KINDS[kind]
+    if name in table:
+        path = table[name].path
+    elif ":" in name:
+        path = name
+    else:
+        meant = ALSO_KNOWN_AS.get(name.lower())
+        hint = f"it goes by {meant!r} here" if meant in table else suggestion(name, table)
+        raise UserError(f"unknown {kind} {name!r}; {hint}")
+    module, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"cannot load {kind} {name!r} from {path!r}: {error}") from error
