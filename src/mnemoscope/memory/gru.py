@@ -1,0 +1,42 @@
+"""Gated recurrent unit: one vector, mixed with its successor by an update gate (Cho 2014).
+
+Shapes: B rows, T steps, D width. Gate order is that of `torch.nn.GRU` and, as there, the reset
+gate acts after the recurrent product, which is why its bias cannot join the drive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mnemoscope.memory.recurrent import Cell, Weights
+from mnemoscope.memory.state import State
+
+
+@dataclass(frozen=True)
+class GRUState(State):
+    """hidden (B, D): the only thing that is carried."""
+
+    hidden: Tensor
+
+
+def drive(inputs: Tensor, weights: Weights) -> Tensor:
+    """W x + b, (B, T, 3D)."""
+    return F.linear(inputs, weights.inputs, weights.input_bias)
+
+
+def step(drive: Tensor, state: GRUState, weights: Weights) -> tuple[GRUState, tuple[Tensor, ...]]:
+    """h' = candidate + update ⊙ (h − candidate); candidate = tanh(drive + reset ⊙ (U h + b'))."""
+    width = state.hidden.shape[1]
+    recurrent = torch.addmm(weights.recurrent_bias, state.hidden, weights.recurrent.t())
+    both = torch.sigmoid(drive[:, : 2 * width] + recurrent[:, : 2 * width])
+    reset, update = both.chunk(2, 1)
+    candidate = torch.tanh(torch.addcmul(drive[:, 2 * width :], reset, recurrent[:, 2 * width :]))
+    hidden = torch.lerp(candidate, state.hidden, update)
+    return GRUState(hidden), (reset, update, candidate)
+
+
+CELL = Cell(gates=("reset", "update", "candidate"), start=GRUState, drive=drive, step=step)

@@ -1,0 +1,205 @@
+"""State is data: a frozen dataclass of tensors that can be measured, moved, picked and saved.
+
+Every tensor has the batch as its first axis, and zeros are a fresh start: these two rules give
+`select` and `reset` to every memory for free.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from mnemoscope.errors import UserError, suggestion
+
+
+@dataclass(frozen=True)
+class State:
+    """Base of all states. Fields are tensors, states, tuples of states, or plain values."""
+
+    _kinds: ClassVar[dict[str, type[State]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        State._kinds[cls.__name__] = cls
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """Return the same state with ``change`` applied to every tensor in it."""
+
+        def apply(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                return change(value)
+            if isinstance(value, State):
+                return value.map(change)
+            if isinstance(value, tuple):
+                return tuple(apply(item) for item in value)
+            return value
+
+        fields = {field.name: apply(getattr(self, field.name)) for field in _kept(self)}
+        return type(self)(**fields)
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield every tensor under its dotted name, for example ``layers.0.hidden``."""
+        for field in _kept(self):
+            yield from _walk(field.name, getattr(self, field.name))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything that is needed to go on."""
+        return sum(tensor.numel() * tensor.element_size() for _, tensor in self.tensors())
+
+    @property
+    def batch(self) -> int:
+        """How many rows (independent streams) the state holds."""
+        return next(self.tensors())[1].shape[0]
+
+    def detach(self) -> Self:
+        """Cut the gradient: what was read before is a given from here on."""
+        return self.map(Tensor.detach)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return a copy on another device."""
+        return self.map(lambda tensor: tensor.to(device))
+
+    def select(self, rows: Tensor | Sequence[int]) -> Self:
+        """Return the named rows in the given order; a row may come twice (beam search)."""
+        chosen = torch.as_tensor(rows)
+        return self.map(lambda tensor: tensor.index_select(0, chosen.to(tensor.device)))
+
+    def reset(self, rows: Tensor | Sequence[int]) -> Self:
+        """Return a state in which the named rows (indices or a boolean mask) start anew."""
+        fresh = row_mask(rows, self.batch)
+        return self._forget(fresh)
+
+    def _forget(self, fresh: Tensor) -> Self:
+        def forget(value: Any) -> Any:
+            if isinstance(value, State):
+                return value._forget(fresh)
+            if isinstance(value, tuple):
+                return tuple(forget(item) for item in value)
+            if isinstance(value, Tensor):
+                shape = (-1,) + (1,) * (value.dim() - 1)
+                return value.masked_fill(fresh.to(value.device).view(shape), 0)
+            return value
+
+        return type(self)(**{f.name: forget(getattr(self, f.name)) for f in _kept(self)})
+
+    def save(self, path: str | Path) -> None:
+        """Write the state to one safetensors file, complete or not at all."""
+        write_tensors(path, dict(self.tensors()), {"state": json.dumps(_describe(self))})
+
+    @staticmethod
+    def load(path: str | Path) -> State:
+        """Read a state back as it was written, or raise `UserError` when the file is damaged."""
+        tensors, metadata = read_tensors(path)
+        if "state" not in metadata:
+            raise UserError(f"{path} holds tensors but no state; write one with state.save(path)")
+        state = _rebuild(json.loads(metadata["state"]), "", tensors)
+        assert isinstance(state, State)
+        return state
+
+
+def row_mask(rows: Tensor | Sequence[int], batch: int) -> Tensor:
+    """Turn row indices or a boolean mask into a boolean mask of shape (batch,)."""
+    chosen = torch.as_tensor(rows)
+    if chosen.dtype == torch.bool:
+        if chosen.shape != (batch,):
+            raise UserError(f"a row mask of shape {tuple(chosen.shape)} for a batch of {batch}")
+        return chosen
+    outside = [int(row) for row in chosen.flatten() if not 0 <= row < batch]
+    if outside:
+        raise UserError(f"row {outside[0]} does not exist in a batch of {batch}")
+    mask = torch.zeros(batch, dtype=torch.bool)
+    mask[chosen.long().cpu()] = True
+    return mask
+
+
+def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write tensors atomically, with a digest of their contents so that damage is noticed."""
+    path = Path(path)
+    # clone() cuts views free of the larger buffers they may look into
+    whole = {name: t.detach().cpu().contiguous().clone() for name, t in sorted(tensors.items())}
+    partial = path.with_name(path.name + ".partial")
+    try:
+        save_file(whole, partial, {**metadata, "digest": _digest(whole)})
+        with open(partial, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except (OSError, SafetensorError) as error:
+        partial.unlink(missing_ok=True)
+        raise UserError(f"cannot write {path}: {error}") from error
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read what `write_tensors` wrote and check that not a bit has changed."""
+    if not Path(path).is_file():
+        raise UserError(f"there is no file {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path} is damaged or not a safetensors file: {error}") from error
+    if metadata.pop("digest", None) != _digest(tensors):
+        raise UserError(f"{path} is damaged: its contents do not match their digest")
+    return tensors, metadata
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for name, tensor in sorted(tensors.items()):
+        digest.update(name.encode())
+        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _kept(state: State) -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(state) if field.init]
+
+
+def _walk(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, State):
+        for inner, tensor in value.tensors():
+            yield f"{name}.{inner}", tensor
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from _walk(f"{name}.{index}", item)
+
+
+def _describe(value: Any) -> Any:
+    if isinstance(value, State):
+        fields = {f.name: _describe(getattr(value, f.name)) for f in _kept(value)}
+        return {"kind": type(value).__name__, "fields": fields}
+    if isinstance(value, Tensor):
+        return {"kind": "tensor"}
+    if isinstance(value, tuple):
+        return {"kind": "tuple", "items": [_describe(item) for item in value]}
+    return {"kind": "value", "value": value}
+
+
+def _rebuild(plan: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    match plan["kind"]:
+        case "tensor":
+            return tensors[name]
+        case "value":
+            return plan["value"]
+        case "tuple":
+            items = enumerate(plan["items"])
+            return tuple(_rebuild(item, f"{name}.{index}", tensors) for index, item in items)
+    kind = State._kinds.get(plan["kind"])
+    if kind is None:
+        raise UserError(f"unknown state {plan['kind']!r}; {suggestion(plan['kind'], State._kinds)}")
+    prefix = f"{name}." if name else ""
+    fields = {key: _rebuild(item, prefix + key, tensors) for key, item in plan["fields"].items()}
+    return kind(**fields)

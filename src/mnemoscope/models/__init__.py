@@ -1,0 +1,1 @@
+"""What reads and writes: recurrent models, Transformers, and the one call they share."""

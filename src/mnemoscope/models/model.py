@@ -1,0 +1,185 @@
+"""The one call: ``out = model(tokens, state)`` for every memory.
+
+Shapes: B rows, T tokens, D width, V outputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mnemoscope.errors import UserError
+from mnemoscope.memory.state import State
+from mnemoscope.models.config import ModelConfig
+from mnemoscope.models.positions import Positions, Rotation
+
+
+@dataclass(frozen=True)
+class StreamState(State):
+    """All that a model carries from one segment to the next.
+
+    layers  one state per layer
+    count   (B,) tokens each row has read; None when positions do not matter to the model
+    owner   which model wrote it, as JSON
+    """
+
+    layers: tuple[State, ...]
+    count: Tensor | None
+    owner: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """logits (B, T, V), or (B, 1, V) from a model that reads out last; and the state to go on."""
+
+    logits: Tensor
+    state: StreamState
+
+
+@dataclass(frozen=True)
+class Context:
+    """What layers may want to know of the segment beside its vectors."""
+
+    mask: Tensor | None
+    rotation: Rotation | None
+
+
+class Tap(nn.Module):
+    """A named place where a lens can look; it returns what it gets."""
+
+    def forward(self, value: Tensor) -> Tensor:
+        """Return ``value`` unchanged, after the hooks have seen it."""
+        return value
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody looks."""
+        return bool(self._forward_hooks)
+
+
+class SequenceModel(nn.Module):
+    """Embedding, layers that each carry a state, readout.
+
+    A layer is a module called as ``layer(vectors, state, context) -> (vectors, state)``.
+    """
+
+    def __init__(
+        self, config: ModelConfig, layers: Iterable[nn.Module], positions: Positions, norm: bool
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab, config.width)
+        nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
+        self.positions = positions
+        self.layers = nn.ModuleList(layers)
+        self.norm = nn.LayerNorm(config.width) if norm else nn.Identity()
+        self.readout = nn.Linear(config.width, config.outputs or config.vocab)
+        self._owner = config.model_dump_json(exclude={"dropout", "readout", "outputs"})
+
+    def forward(
+        self, tokens: Tensor, state: StreamState | None = None, mask: Tensor | None = None
+    ) -> Output:
+        """Read tokens (B, T) after ``state``; ``mask`` (B, T) is false where a token is padding.
+
+        ``state=None`` starts a stream; ``out.state`` fed back goes on with it. The gradient flows
+        back through the state for as long as nobody calls ``state.detach()``.
+        """
+        self._check(tokens, state, mask)
+        count = self._count(tokens, state)
+        vectors = self.embedding(tokens)
+        rotation = None
+        if count is not None:
+            places = self._places(tokens, count, mask)
+            vectors, rotation = self.positions(vectors, places)
+            count = count + (tokens.shape[1] if mask is None else mask.sum(1))
+        context = Context(mask, rotation)
+
+        carried = []
+        if self.training:
+            vectors = F.dropout(vectors, self.config.dropout)
+        past: Iterable[Any] = state.layers if state else [None] * len(self.layers)
+        for layer, before in zip(self.layers, past, strict=True):
+            vectors, after = layer(vectors, before, context)
+            carried.append(after)
+
+        if self.config.readout == "last":
+            vectors = _last(vectors, mask)
+        logits = self.readout(self.norm(vectors))
+        return Output(logits, StreamState(tuple(carried), count, self._owner))
+
+    def _count(self, tokens: Tensor, state: StreamState | None) -> Tensor | None:
+        if self.positions.kind == "none":
+            return None
+        if state is None:
+            return torch.zeros(tokens.shape[0], dtype=torch.long, device=tokens.device)
+        return state.count
+
+    def _places(self, tokens: Tensor, count: Tensor, mask: Tensor | None) -> Tensor:
+        """Position of every token in its own stream, (B, T); padding takes no place."""
+        if mask is None:
+            places = count[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
+        else:
+            places = (count[:, None] + mask.cumsum(1) - 1).clamp(min=0)
+        limit = self.config.limit
+        if limit is not None and int(places.max()) >= limit:
+            raise UserError(
+                f"the stream has {int(places.max()) + 1} tokens but learned positions end at "
+                f"{limit}; build with a larger context, or with rotary or sinusoidal positions"
+            )
+        return places
+
+    def _check(self, tokens: Tensor, state: StreamState | None, mask: Tensor | None) -> None:
+        if tokens.dim() != 2 or tokens.is_floating_point() or tokens.numel() == 0:
+            raise UserError(
+                "tokens must be integers of shape (rows, length), not empty; "
+                f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
+            )
+        # On an accelerator this look would wait for the device; its embedding kernel checks.
+        if tokens.device.type == "cpu":
+            low, high = (int(bound) for bound in tokens.aminmax())
+            if low < 0 or high >= self.config.vocab:
+                raise UserError(
+                    f"token id {low if low < 0 else high} is outside the vocabulary: "
+                    f"this model reads ids 0 to {self.config.vocab - 1}"
+                )
+        if mask is not None and (mask.shape != tokens.shape or mask.dtype != torch.bool):
+            raise UserError(
+                f"the mask must be boolean of shape {tuple(tokens.shape)}; "
+                f"got {mask.dtype} of shape {tuple(mask.shape)}"
+            )
+        if state is None:
+            return
+        if not isinstance(state, StreamState):
+            raise UserError(f"state must come from out.state; got {type(state).__name__}")
+        if state.owner != self._owner:
+            raise UserError("the state belongs to another model: " + self._differences(state.owner))
+        if state.batch != tokens.shape[0]:
+            raise UserError(
+                f"the state holds {state.batch} rows but the tokens have {tokens.shape[0]}; "
+                "pick rows with state.select(rows) or start anew with state=None"
+            )
+
+    def _differences(self, owner: str) -> str:
+        theirs, ours = json.loads(owner), json.loads(self._owner)
+        names = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
+        return "; ".join(f"{n} is {theirs.get(n)} there, {ours.get(n)} here" for n in names)
+
+
+def _last(vectors: Tensor, mask: Tensor | None) -> Tensor:
+    """The vector of each row's last real token, (B, 1, D)."""
+    if mask is None:
+        return vectors[:, -1:]
+    steps = torch.arange(mask.shape[1], device=mask.device)
+    last = (mask * steps).argmax(1)
+    return vectors.gather(1, last[:, None, None].expand(-1, 1, vectors.shape[2]))
+
+
+def parameters(model: nn.Module) -> int:
+    """How many numbers training can change."""
+    return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)

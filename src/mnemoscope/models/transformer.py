@@ -1,0 +1,82 @@
+"""Decoder Transformer: pre-norm blocks around causal attention over a growing memory.
+
+Shapes: B rows, T tokens, D width, H heads, E = D / H.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mnemoscope.memory.attention import AttentionState, append, attend
+from mnemoscope.models.config import Attention
+from mnemoscope.models.model import Context, SequenceModel
+from mnemoscope.models.positions import Positions, rotate
+
+
+class SelfAttention(nn.Module):
+    """Multi-head attention of a segment over itself and all that was read before."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(
+        self, vectors: Tensor, state: AttentionState | None, context: Context
+    ) -> tuple[Tensor, AttentionState]:
+        """vectors (B, T, D) -> what was found (B, T, D), and the memory with T tokens more."""
+        batch, length, width = vectors.shape
+        heads = self.qkv(vectors).view(batch, length, 3, self.heads, -1)
+        queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, E)
+        if context.rotation is not None:
+            queries, keys = rotate(queries, context.rotation), rotate(keys, context.rotation)
+        state = append(state, keys, values, context.mask)
+        found = attend(queries, state, self.dropout if self.training else 0.0)
+        return self.out(found.transpose(1, 2).reshape(batch, length, width)), state
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then + feed-forward(norm(that))."""
+
+    def __init__(self, config: Attention) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(config.width)
+        self.attention = SelfAttention(config.width, config.heads, config.dropout)
+        self.norm2 = nn.LayerNorm(config.width)
+        self.expand = nn.Linear(config.width, config.hidden * config.width)
+        self.contract = nn.Linear(config.hidden * config.width, config.width)
+        self.dropout = config.dropout
+        # 2·layers branches add up along the residual stream: shrink each so the sum stays near one.
+        with torch.no_grad():
+            for branch in (self.attention.out, self.contract):
+                branch.weight /= math.sqrt(2 * config.layers)
+
+    def forward(
+        self, vectors: Tensor, state: AttentionState | None, context: Context
+    ) -> tuple[Tensor, AttentionState]:
+        """vectors (B, T, D) -> vectors (B, T, D), state."""
+        found, state = self.attention(self.norm1(vectors), state, context)
+        vectors = vectors + self._drop(found)
+        thought = self.contract(F.gelu(self.expand(self.norm2(vectors)), approximate="tanh"))
+        return vectors + self._drop(thought), state
+
+    def _drop(self, branch: Tensor) -> Tensor:
+        # A module call that does nothing would cost as much as a layer norm per generated token.
+        return F.dropout(branch, self.dropout) if self.training and self.dropout else branch
+
+
+def build(config: Attention) -> SequenceModel:
+    """Build the model that a config describes."""
+    positions = Positions(
+        config.positions, config.width, context=config.context, head=config.width // config.heads
+    )
+    blocks = [Block(config) for _ in range(config.layers)]
+    model = SequenceModel(config, blocks, positions, norm=True)
+    if config.tied:
+        model.readout.weight = model.embedding.weight
+    return model
