@@ -1,0 +1,138 @@
+"""Read documents: files, folders, gzip, Hugging Face datasets, or what CPython brings along."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mnemoscope.errors import UserError
+
+_SUFFIXES = (".txt", ".md", ".gz")
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text and where it came from."""
+
+    name: str
+    text: str
+
+
+def read_documents(source: str | Path | None) -> list[Document]:
+    """Return the documents of a source, in an order that does not depend on the machine.
+
+    A file is one document; a folder gives one for each ``.txt``, ``.md`` or ``.gz`` file in it,
+    at any depth, sorted; ``hf:OWNER/NAME[/CONFIG]`` one per row of a Hugging Face dataset's train
+    split; None one per topic of CPython's own English help, paragraphs told twice left out.
+    """
+    if source is None:
+        return _python_topics()
+    if str(source).startswith("hf:"):
+        return _hugging_face(str(source))
+    if not str(source).strip():
+        raise UserError("the source is empty; name a file, a folder or hf:OWNER/NAME")
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _folder(path)
+    if not path.exists():
+        raise UserError(f"there is no file or folder {path}")
+    return [Document(path.name, _read(path))]
+
+
+def _python_topics() -> list[Document]:
+    from pydoc_data.topics import topics
+
+    # Many topics repeat parts of longer ones; held out, they would be no test of what was learnt.
+    seen: set[str] = set()
+    kept = {}
+    for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
+        fresh = [part for part in topics[name].split("\n\n") if part.strip() not in seen]
+        seen.update(part.strip() for part in fresh)
+        if fresh:
+            kept[name] = "\n\n".join(fresh)
+    return [Document(name, kept[name]) for name in sorted(kept)]
+
+
+def _folder(path: Path) -> list[Document]:
+    files = {
+        file.relative_to(path).as_posix(): file
+        for file in path.rglob("*")
+        if file.suffix in _SUFFIXES and file.is_file()
+    }
+    if not files:
+        raise UserError(f"the folder {path} holds no {', '.join(_SUFFIXES)} file")
+    return [Document(name, _read(files[name])) for name in sorted(files)]
+
+
+def _read(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".gz" or data.startswith(_GZIP_MAGIC):
+            data = gzip.decompress(data)
+    # A cut or damaged gzip file shows itself in any of these three.
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path} is not a whole gzip file: {error}") from error
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    nul = data.find(b"\0")
+    if nul >= 0:
+        raise UserError(f"{path} is not text: NUL at byte {nul}; give UTF-8 text")
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text: byte {error.start} (0x{data[error.start]:02x}) does not "
+            f"decode; convert the file to UTF-8"
+        ) from error
+    if not text.strip():
+        raise UserError(f"{path} is empty; put text in it or leave it out")
+    return text
+
+
+def _hugging_face(source: str) -> list[Document]:
+    name, config = _dataset_name(source)
+    try:
+        import datasets
+    except ImportError as error:
+        raise UserError(
+            f"{source} needs the datasets package: pip install 'mnemoscope[data]'"
+        ) from error
+    try:
+        rows = datasets.load_dataset(name, config, split="train")
+    # Not found, no network and a missing or wrong configuration are of these two kinds.
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"cannot load {source} (the form is hf:OWNER/NAME[/CONFIG]): {error}"
+        ) from error
+    column = _text_column(source, rows)
+    # Some datasets use empty rows as paragraph breaks; they are no documents.
+    texts = [(i, text) for i, text in enumerate(rows[column]) if text and text.strip()]
+    if not texts:
+        raise UserError(f"{source}: every row of column {column!r} is empty")
+    return [Document(f"{name}#{i}", text) for i, text in texts]
+
+
+def _dataset_name(source: str) -> tuple[str, str | None]:
+    parts = source.removeprefix("hf:").split("/")
+    if len(parts) > 3 or not all(parts):
+        raise UserError(f"{source!r} is not of the form hf:OWNER/NAME or hf:OWNER/NAME/CONFIG")
+    return "/".join(parts[:2]), parts[2] if len(parts) == 3 else None
+
+
+def _text_column(source: str, rows: Any) -> str:
+    kinds: dict[str, Any] = {
+        name: getattr(kind, "dtype", None) for name, kind in rows.features.items()
+    }
+    strings = [name for name, kind in kinds.items() if kind in ("string", "large_string")]
+    if "text" in strings:
+        return "text"
+    if len(strings) == 1:
+        return strings[0]
+    raise UserError(
+        f"{source} has no column 'text', nor a single other column of strings; "
+        f"its columns: {', '.join(kinds)}"
+    )

@@ -1,0 +1,1 @@
+"""How it learns: loop, schedules, checkpoints, resume, devices and processes."""

@@ -1,0 +1,140 @@
+"""Checkpoints: one folder a step, complete or not there at all, never trusted without a look.
+
+checkpoints/step-00000200/
+  model.safetensors        weights
+  optimizer.safetensors    AdamW's moments
+  memory-0-0.safetensors   state carried by process 0, part 0 (tasks that go on)
+  complete.json            step, processes; written last
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mnemoscope.errors import UserError
+from mnemoscope.memory.state import State, read_tensors, write_tensors
+
+log = logging.getLogger(__name__)
+
+
+class ProcessMismatchError(UserError):
+    """A run that carries memories goes on only with as many processes as it had."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything a run needs to go on as if it had never stopped."""
+
+    step: int
+    model: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    memories: list[State | None] = field(default_factory=list)
+
+
+def save(
+    root: Path,
+    checkpoint: Checkpoint,
+    keep: int,
+    rank: int = 0,
+    processes: int = 1,
+    wait: Callable[[], None] = lambda: None,
+) -> Path:
+    """Write a checkpoint below ``root`` and drop all but the newest ``keep``.
+
+    Process 0 writes what all share; every process writes its own memories. ``wait`` holds until
+    all processes have come that far.
+    """
+    folder = root / f"step-{checkpoint.step:08d}"
+    partial = folder.with_name(folder.name + ".partial")
+    try:
+        if rank == 0:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+        wait()
+        for part, memory in enumerate(checkpoint.memories):
+            if memory is not None:
+                memory.save(partial / f"memory-{rank}-{part}.safetensors")
+        if rank == 0:
+            write_tensors(partial / "model.safetensors", checkpoint.model, {})
+            write_tensors(partial / "optimizer.safetensors", checkpoint.optimizer, {})
+        wait()
+        if rank == 0:
+            facts = {
+                "step": checkpoint.step,
+                "processes": processes,
+                "parts": len(checkpoint.memories),
+                "files": sorted(file.name for file in partial.iterdir()),
+            }
+            (partial / "complete.json").write_text(json.dumps(facts))
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(partial, folder)
+            for old in _folders(root)[keep:]:
+                shutil.rmtree(old)
+        wait()
+    except (OSError, UserError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise UserError(
+            f"cannot write checkpoint {folder}: {error}. Checkpoints written before are intact; "
+            f"make room and go on with: mnemoscope resume {root.parent}"
+        ) from error
+    return folder
+
+
+def newest(root: Path, rank: int = 0, processes: int = 1) -> Checkpoint | None:
+    """Return the newest checkpoint that is whole, None when there is none."""
+    for folder in _folders(root):
+        try:
+            return load(folder, rank, processes)
+        except ProcessMismatchError:
+            raise
+        except (OSError, UserError, KeyError, json.JSONDecodeError) as error:
+            log.warning("checkpoint %s cannot be used, trying the one before: %s", folder, error)
+    return None
+
+
+def load(folder: Path, rank: int = 0, processes: int = 1) -> Checkpoint:
+    """Read one checkpoint and check every file in it."""
+    facts = json.loads((folder / "complete.json").read_text())
+    carried = [name for name in facts["files"] if name.startswith("memory-")]
+    if carried and facts["processes"] != processes:
+        raise ProcessMismatchError(
+            f"{folder} holds the memories of {facts['processes']} processes, this run has "
+            f"{processes}: resume with as many processes as before"
+        )
+    memories: list[State | None] = []
+    for part in range(facts["parts"]):
+        name = f"memory-{rank}-{part}.safetensors"
+        memories.append(State.load(folder / name) if name in facts["files"] else None)
+    model, _ = read_tensors(folder / "model.safetensors")
+    optimizer, _ = read_tensors(folder / "optimizer.safetensors")
+    return Checkpoint(facts["step"], model, optimizer, memories)
+
+
+def _folders(root: Path) -> list[Path]:
+    """Complete checkpoints, newest first."""
+    return sorted(root.glob("step-????????"), reverse=True)
+
+
+def pack(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's tensors under flat names, ``7.exp_avg``."""
+    state = optimizer.state_dict()["state"]
+    return {f"{i}.{name}": value for i, entry in state.items() for name, value in entry.items()}
+
+
+def unpack(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put back what `pack` took out."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -1,0 +1,180 @@
+"""What can be said of a training run before it starts. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, model_validator
+
+from mnemoscope.config import Config
+from mnemoscope.data.batch import Task
+from mnemoscope.errors import UserError, suggestion
+from mnemoscope.models.config import ModelConfig
+from mnemoscope.registry import find
+
+
+class Training(Config):
+    """How a model is trained; the same for every task and memory."""
+
+    steps: int = Field(1000, ge=1, description="optimiser steps")
+    batch: int = Field(32, ge=1, description="rows per step, over all processes")
+    lr: float = Field(1e-3, gt=0, description="highest learning rate")
+    schedule: Literal["cosine", "inverse_sqrt", "constant"] = Field(
+        "cosine", description="what follows the warm-up"
+    )
+    warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
+    weight_decay: float = Field(0.01, ge=0, description="AdamW's decay of matrices")
+    clip: float = Field(1.0, gt=0, description="largest norm of the gradient")
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="probability spread evenly over all outputs"
+    )
+    segment: int | None = Field(
+        None, ge=1, description="tokens read at once; none = whole episodes, 128 of endless text"
+    )
+    horizon: int = Field(1, ge=1, description="segments through which the gradient flows")
+    accumulate: int = Field(1, ge=1, description="parts a step is cut into, to save memory")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="auto = bfloat16 where the accelerator has it"
+    )
+    compile: bool = Field(False, description="torch.compile the model")
+    device: str = Field("auto", description="auto, cpu, cuda, mps")
+    seed: int = Field(0, ge=0, description="root of all randomness")
+    evaluate_every: int = Field(200, ge=1, description="steps between looks at held-out data")
+    evaluate_batches: int = Field(4, ge=1, description="held-out batches per look")
+    checkpoint_every: int = Field(200, ge=1, description="steps between checkpoints")
+    keep: int = Field(2, ge=1, description="checkpoints kept")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Training:
+        if self.batch % self.accumulate:
+            raise ValueError(f"batch {self.batch} cannot be cut into {self.accumulate} equal parts")
+        return self
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A run is this and nothing else: the same config gives the same weights."""
+
+    task_name: str
+    task: Task
+    memory: str
+    model: ModelConfig
+    training: Training
+
+    @classmethod
+    def of(cls, task: str, memory: str, options: dict[str, Any]) -> RunConfig:
+        """Put options, given by plain name, where they belong: task, model or training.
+
+        A name that two parts share can be written in full, for example ``model.width``.
+        """
+        kinds = {"task": find("task", task), "model": find("memory", memory), "training": Training}
+        parts: dict[str, dict[str, Any]] = {part: {} for part in kinds}
+        for key, value in options.items():
+            part, name = _place(key, kinds)
+            parts[part][name] = value
+        built = kinds["task"].make(**parts["task"])
+        if "vocab" not in parts["model"]:
+            parts["model"]["vocab"] = built.vocab
+        return cls(
+            task_name=task,
+            task=built,
+            memory=memory,
+            model=kinds["model"].make(**parts["model"]),
+            training=Training.make(**parts["training"]),
+        )
+
+    def check(self) -> None:
+        """Raise `UserError` when the parts do not fit each other. Loads the task's data."""
+        vocab, limit, longest = self.task.vocab, self.model.limit, self.task.longest
+        if self.model.vocab < vocab:
+            raise UserError(
+                f"the task uses {vocab} token ids but the model's vocabulary has only "
+                f"{self.model.vocab}: leave vocab unset or raise it"
+            )
+        if (self.model.outputs or self.model.vocab) < vocab:
+            raise UserError(
+                f"the task asks for {vocab} outputs, the model has {self.model.outputs}"
+            )
+        if self.model.readout == "last":
+            raise UserError("tasks ask at every token: train with readout='every'")
+        if limit is not None and longest is not None and longest > limit:
+            raise UserError(
+                f"one episode of {self.task_name!r} has {longest} tokens, longer than the context "
+                f"of {limit} learned positions: raise context, shorten the task (lag, length), or "
+                "choose rotary or sinusoidal positions"
+            )
+        if limit is not None and longest is None:
+            raise UserError(
+                "a text has no end but learned positions do: choose rotary, sinusoidal or none"
+            )
+        # Data too short for the batch shows here and not an hour later.
+        settings = self.training
+        self.task.batch(0, settings.batch, seed=settings.seed, length=self.stretch)
+        self.task.batch(
+            0, self.held_out_rows, seed=settings.seed, split="valid", length=self.segment
+        )
+
+    @property
+    def segment(self) -> int:
+        """Tokens of an endless stream read at once."""
+        return self.training.segment or 128
+
+    @property
+    def stretch(self) -> int:
+        """Tokens of an endless stream that one step reads and learns through."""
+        return self.segment * self.training.horizon
+
+    @property
+    def held_out_rows(self) -> int:
+        """Rows of a held-out batch; few of a text, since its held-out part is short."""
+        return min(self.training.batch, 8 if self.task.carries else 64)
+
+    def to_yaml(self) -> str:
+        """The whole config as YAML, as it lies in the run's folder."""
+        return yaml.safe_dump(
+            {
+                "task": {"name": self.task_name, **self.task.model_dump(mode="json")},
+                "model": {"name": self.memory, **self.model.model_dump(exclude={"memory"})},
+                "training": self.training.model_dump(mode="json"),
+            },
+            sort_keys=False,
+            allow_unicode=True,
+        )
+
+    @classmethod
+    def from_yaml(cls, text: str, where: str = "config") -> RunConfig:
+        """Read what `to_yaml` wrote, or what somebody wrote by hand."""
+        try:
+            content = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UserError(f"{where} is not valid YAML: {error}") from error
+        if not isinstance(content, dict) or not {"task", "model"} <= set(content):
+            raise UserError(f"{where} needs the parts task, model and (optionally) training")
+        extra = sorted(set(content) - {"task", "model", "training"})
+        if extra:
+            hint = suggestion(extra[0], ["task", "model", "training"])
+            raise UserError(f"{where} has an unknown part {extra[0]!r}; {hint}")
+        options = {}
+        for part in ("task", "model", "training"):
+            values = content.get(part) or {}
+            if not isinstance(values, dict) or (part != "training" and "name" not in values):
+                raise UserError(f"{where}: {part} needs named values, among them its name")
+            options.update({f"{part}.{k}": v for k, v in values.items() if k != "name"})
+        return cls.of(content["task"]["name"], content["model"]["name"], options)
+
+
+def _place(key: str, kinds: dict[str, type[Config]]) -> tuple[str, str]:
+    """Find the part of the config an option belongs to."""
+    part, dot, name = key.partition(".")
+    if dot and part in kinds:
+        return part, name
+    owners = [part for part, kind in kinds.items() if key in kind.model_fields]
+    if len(owners) == 1:
+        return owners[0], key
+    if owners:
+        full = " or ".join(f"{owner}.{key}" for owner in owners)
+        raise UserError(f"option {key!r} could mean {full}: write it in full")
+    known = [name for kind in kinds.values() for name in kind.model_fields]
+    raise UserError(f"unknown option {key!r}; {suggestion(key, known)}")

@@ -1,0 +1,68 @@
+"""What a model has learnt, on held-out data: loss, bits recalled and accuracy.
+
+Bits recalled is what the answer cost less than guessing: max(0, log₂ V − cross-entropy in bits).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from mnemoscope.data.batch import NO_QUESTION, Stream, Task
+from mnemoscope.models.model import SequenceModel
+
+
+@dataclass(frozen=True)
+class Score:
+    """Means over all questions asked: loss in nats, accuracy in [0, 1]."""
+
+    loss: float
+    accuracy: float
+    questions: int
+
+    def bits(self, choices: int) -> float:
+        """Bits recalled per question when the answer is one of ``choices`` equally likely ones."""
+        return max(0.0, math.log2(choices) - self.loss / math.log(2))
+
+
+@torch.no_grad()
+def evaluate(
+    model: SequenceModel,
+    task: Task,
+    *,
+    batches: int,
+    size: int = 32,
+    seed: int = 0,
+    segment: int | None = None,
+) -> Score:
+    """Ask ``batches`` held-out batches of ``size`` rows, ``segment`` tokens at a time."""
+    device = model.readout.weight.device
+    was_training = model.training
+    model.eval()
+    loss, right, asked = 0.0, 0, 0
+    state = None
+    stream = Stream(task, size, seed, "valid", segment or 128)
+    try:
+        for _ in range(batches):
+            batch = next(stream)
+            tokens = torch.from_numpy(batch.tokens).to(device)
+            targets = torch.from_numpy(batch.targets).to(device)
+            if state is None or not task.carries:
+                state = None
+            elif batch.starts.any():
+                state = state.reset(torch.from_numpy(batch.starts))
+            length = segment or tokens.shape[1]
+            for start in range(0, tokens.shape[1], length):
+                out = model(tokens[:, start : start + length], state)
+                state = out.state
+                logits = out.logits.float().flatten(0, 1)
+                answer = targets[:, start : start + length].flatten()
+                loss += float(F.cross_entropy(logits, answer, reduction="sum"))
+                right += int((logits.argmax(-1) == answer).sum())
+                asked += int((answer != NO_QUESTION).sum())
+    finally:
+        model.train(was_training)
+    return Score(loss / asked, right / asked, asked)

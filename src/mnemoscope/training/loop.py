@@ -1,0 +1,295 @@
+"""The training loop: a run is a pure function of its config, on any number of processes.
+
+Everything random at a step depends on (seed, purpose, step, process) only, so a run that was
+killed goes on from its last checkpoint to the same weights, bit for bit on the same machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mnemoscope.data.batch import NO_QUESTION, Batch
+from mnemoscope.errors import UserError
+from mnemoscope.models.model import SequenceModel, StreamState
+from mnemoscope.seeds import derive
+from mnemoscope.training import checkpoint, machine
+from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.training.evaluate import evaluate
+from mnemoscope.training.progress import progress
+from mnemoscope.training.run import Run
+from mnemoscope.training.schedule import learning_rate
+
+# Losses are fetched from the device, checked and logged every so many steps.
+LOOK_EVERY = 10
+
+
+class InterruptedRunError(UserError):
+    """Somebody stopped the run; all it had done is in its last checkpoint."""
+
+
+def train(config: RunConfig, out: str | Path, model: SequenceModel | None = None) -> Run:
+    """Train a model (by default a fresh one, drawn from the seed) in a new folder."""
+    config.check()
+    run = Run.create(out, config)
+    if model is None:
+        torch.manual_seed(derive(config.training.seed, "init"))
+        model = config.model.build()
+    return _Trainer(run, model).go(None)
+
+
+def resume(folder: str | Path) -> Run:
+    """Go on with a run from its newest whole checkpoint; a finished run is returned as it is."""
+    run = Run.open(folder)
+    if run.finished:
+        return run
+    torch.manual_seed(derive(run.config.training.seed, "init"))
+    trainer = _Trainer(run, run.config.model.build())
+    found = checkpoint.newest(run.checkpoints, trainer.rank, trainer.processes)
+    return trainer.go(found)
+
+
+class _Trainer:
+    """One run in progress."""
+
+    def __init__(self, run: Run, model: SequenceModel) -> None:
+        self.run, self.config, self.settings = run, run.config, run.config.training
+        self.accelerator = machine.join(self.settings.device)
+        self.rank: int = self.accelerator.process_index
+        self.processes: int = self.accelerator.num_processes
+        self.device: torch.device = self.accelerator.device
+        if self.settings.batch % (self.processes * self.settings.accumulate):
+            raise UserError(
+                f"batch {self.settings.batch} does not divide into {self.processes} processes × "
+                f"{self.settings.accumulate} parts"
+            )
+        self.model = model.to(self.device).train()
+        self.reader: Callable[..., Any] = (
+            torch.compile(self.model) if self.settings.compile else self.model
+        )
+        self.optimizer = make_optimizer(self.model, self.settings)
+        self.memories: list[StreamState | None] = [None] * self.settings.accumulate
+        self.pending: list[tuple[int, Tensor, Tensor]] = []
+        self.shown = float("nan")
+        self.clock = time.perf_counter()
+
+    def go(self, start: checkpoint.Checkpoint | None) -> Run:
+        """Train from a checkpoint, or from the beginning, to the last step."""
+        first = self._begin() if start is None else self._continue(start)
+        label = f"{self.config.task_name} · {self.config.memory}"
+        with (
+            progress(label, self.settings.steps, first, silent=self.rank > 0) as show,
+            machine.stoppable() as stop_asked,
+        ):
+            for done in range(first + 1, self.settings.steps + 1):
+                self.step(done - 1)
+                stopped = self._agree(stop_asked(), done)
+                if done % LOOK_EVERY == 0 or done == self.settings.steps or stopped:
+                    self._look()
+                show(done, f"loss {self.shown:.3f}")
+                if done % self.settings.evaluate_every == 0 or done == self.settings.steps:
+                    self._evaluate(done)
+                if done == self.settings.steps:
+                    break
+                if done % self.settings.checkpoint_every == 0 or stopped:
+                    self._look()
+                    self._save(done)
+                if stopped:
+                    raise InterruptedRunError(
+                        f"stopped after step {done}; nothing is lost. Go on with: "
+                        f"mnemoscope resume {self.run.folder}"
+                    )
+        if self.rank == 0:
+            self.run.finish(self.model)
+        self.accelerator.wait_for_everyone()
+        return self.run
+
+    def _begin(self) -> int:
+        # Written before anything is learnt: weights that came from outside are safe, and a
+        # folder that cannot be written to shows at once.
+        self._save(0)
+        if self.rank == 0:
+            self.run.rewind(0)
+        return 0
+
+    def _continue(self, start: checkpoint.Checkpoint) -> int:
+        self.model.load_state_dict(start.model)
+        checkpoint.unpack(self.optimizer, start.optimizer)
+        for part, memory in enumerate(start.memories):
+            if memory is not None:
+                assert isinstance(memory, StreamState)
+                self.memories[part] = memory.to(self.device)
+        if self.rank == 0:
+            self.run.rewind(start.step)
+        return start.step
+
+    def _agree(self, asked: bool, done: int) -> bool:
+        """Stop all processes after the same step, or they would wait for each other for ever."""
+        if self.processes == 1 or done % LOOK_EVERY:
+            return asked and self.processes == 1
+        votes = self.accelerator.reduce(torch.tensor(float(asked), device=self.device), "sum")
+        return bool(votes > 0)
+
+    def step(self, step: int) -> None:
+        """One optimiser step on the batch that belongs to it."""
+        settings = self.settings
+        torch.manual_seed(derive(settings.seed, "dropout", step, self.rank))
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(step, settings)
+        self.optimizer.zero_grad(set_to_none=True)
+
+        whole = self.config.task.batch(
+            step, settings.batch, seed=settings.seed, length=self.config.stretch
+        )
+        questions = max(1, int((whole.targets != NO_QUESTION).sum()))
+        rows = settings.batch // (self.processes * settings.accumulate)
+        loss = torch.zeros((), device=self.device)
+        for part in range(settings.accumulate):
+            first = (self.rank * settings.accumulate + part) * rows
+            batch = whole.rows(slice(first, first + rows))
+            # Each process sees a share of the questions; gradients are averaged over processes.
+            share, self.memories[part] = self._read(
+                batch, self.memories[part], questions / self.processes
+            )
+            loss += share
+        self._average_gradients()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
+        self.optimizer.step()
+        self.pending.append((step + 1, loss, norm))
+
+    def _read(
+        self, batch: Batch, memory: StreamState | None, questions: float
+    ) -> tuple[Tensor, StreamState | None]:
+        """Read a batch segment by segment, with a backward pass every ``horizon`` segments."""
+        settings, carries = self.settings, self.config.task.carries
+        tokens = torch.from_numpy(batch.tokens).to(self.device)
+        targets = torch.from_numpy(batch.targets).to(self.device)
+        if not carries:
+            memory = None
+        elif memory is not None and batch.starts.any():
+            memory = memory.reset(torch.from_numpy(batch.starts))
+
+        length = self.config.segment if carries else settings.segment or tokens.shape[1]
+        total = torch.zeros((), device=self.device)
+        for begin in range(0, tokens.shape[1], length * settings.horizon):
+            end = min(begin + length * settings.horizon, tokens.shape[1])
+            # A stretch without questions only fills the memory: nothing to learn from it here.
+            asked = bool((batch.targets[:, begin:end] != NO_QUESTION).any())
+            loss = torch.zeros((), device=self.device)
+            with torch.set_grad_enabled(asked), machine.autocast(self.device, settings.precision):
+                for left in range(begin, end, length):
+                    here = slice(left, min(left + length, end))
+                    out = self.reader(tokens[:, here], memory)
+                    memory = out.state
+                    loss = loss + self._loss(out.logits, targets[:, here])
+            if asked:
+                loss = loss / questions
+                torch.autograd.backward(loss)
+                total += loss.detach()
+            assert memory is not None
+            memory = memory.detach()
+        return total, memory if carries else None
+
+    def _loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Sum of cross-entropies; smoothing spreads ε evenly over all V outputs."""
+        return F.cross_entropy(
+            logits.flatten(0, 1).float(),
+            targets.flatten(),
+            ignore_index=NO_QUESTION,
+            reduction="sum",
+            label_smoothing=self.settings.label_smoothing,
+        )
+
+    def _average_gradients(self) -> None:
+        """Mean over processes, once per step, however many backward passes it had.
+
+        Done by hand because DistributedDataParallel expects one forward and one backward pass.
+        """
+        if self.processes == 1:
+            return
+        gradients = [w.grad for w in self.model.parameters() if w.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        flat = self.accelerator.reduce(flat, "mean")
+        for gradient, mean in zip(
+            gradients, flat.split([g.numel() for g in gradients]), strict=True
+        ):
+            gradient.copy_(mean.view_as(gradient))
+
+    def _look(self) -> None:
+        """Fetch the losses since the last look, stop if one is not finite, log their mean."""
+        if not self.pending:
+            return
+        steps = [step for step, _, _ in self.pending]
+        losses = torch.stack([loss for _, loss, _ in self.pending])
+        norms = torch.stack([norm for _, _, norm in self.pending])
+        self.pending = []
+        if self.processes > 1:
+            losses = self.accelerator.reduce(losses, "mean")
+        for step, loss, norm in zip(steps, losses.tolist(), norms.tolist(), strict=True):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                raise self._not_finite(step, loss, norm)
+        self.shown = float(losses.mean())
+        now = time.perf_counter()
+        if self.rank == 0:
+            self.run.log(
+                step=steps[-1],
+                loss=self.shown,
+                gradient=float(norms.mean()),
+                lr=learning_rate(steps[-1] - 1, self.settings),
+                seconds=round(now - self.clock, 4),
+            )
+        self.clock = now
+
+    def _not_finite(self, step: int, loss: float, norm: float) -> UserError:
+        good = checkpoint.newest(self.run.checkpoints, self.rank, self.processes)
+        where = f"step {good.step} in {self.run.checkpoints}" if good else "none"
+        rate = learning_rate(step - 1, self.settings)
+        return UserError(
+            f"training of {self.run.folder} stopped at step {step}: the loss is {loss}, the norm "
+            f"of the gradient {norm}, the learning rate {rate:.3g}. Last good checkpoint: {where}. "
+            "Try a lower lr, a longer warmup or a smaller clip"
+        )
+
+    def _evaluate(self, step: int) -> None:
+        if self.rank == 0:
+            score = evaluate(
+                self.model,
+                self.config.task,
+                batches=self.settings.evaluate_batches,
+                size=self.config.held_out_rows,
+                seed=self.settings.seed,
+                segment=self.settings.segment,
+            )
+            self.run.log(step=step, valid_loss=score.loss, valid_accuracy=score.accuracy)
+
+    def _save(self, step: int) -> None:
+        now = checkpoint.Checkpoint(
+            step,
+            dict(self.model.state_dict()),
+            checkpoint.pack(self.optimizer),
+            list(self.memories),
+        )
+        wait = self.accelerator.wait_for_everyone
+        keep = self.settings.keep
+        checkpoint.save(self.run.checkpoints, now, keep, self.rank, self.processes, wait)
+
+
+def make_optimizer(model: SequenceModel, settings: Training) -> torch.optim.Optimizer:
+    """AdamW; only matrices decay, since a bias or a norm's scale has no reason to shrink."""
+    weights = list(model.parameters())
+    groups = [
+        {
+            "params": [w for w in weights if w.dim() >= 2],
+            "weight_decay": settings.weight_decay,
+        },
+        {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
+    ]
+    fused = weights[0].device.type in ("cpu", "cuda")
+    return torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, 0.98), fused=fused)

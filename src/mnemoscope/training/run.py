@@ -1,0 +1,118 @@
+"""A run is a plain folder: config.yaml, metrics.jsonl, checkpoints/, finally model.safetensors."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mnemoscope.data.text import Text
+from mnemoscope.data.vocabulary import Vocabulary
+from mnemoscope.errors import UserError
+from mnemoscope.memory.state import read_tensors, write_tensors
+from mnemoscope.models.model import SequenceModel
+from mnemoscope.training import checkpoint
+from mnemoscope.training.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Run:
+    """One trained model, or one on its way."""
+
+    folder: Path
+    config: RunConfig
+
+    @classmethod
+    def create(cls, folder: str | Path, config: RunConfig) -> Run:
+        """Make a new folder for a run; one that holds anything already is never touched."""
+        folder = Path(folder)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UserError(
+                f"{folder} exists already; choose another --out, or go on with it: "
+                f"mnemoscope resume {folder}"
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(folder / "config.yaml", config.to_yaml())
+            if isinstance(config.task, Text):
+                config.task.vocabulary.save(folder / "vocabulary.json")
+        except OSError as error:
+            raise UserError(f"cannot write to {folder}: {error}") from error
+        return cls(folder, config)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        """Open a run that exists."""
+        path = Path(folder) / "config.yaml"
+        if not path.is_file():
+            raise UserError(f"{folder} is not a run: there is no {path}")
+        return cls(Path(folder), RunConfig.from_yaml(path.read_text(), str(path)))
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints lie."""
+        return self.folder / "checkpoints"
+
+    @property
+    def finished(self) -> bool:
+        """Whether training came to its end."""
+        return (self.folder / "model.safetensors").is_file()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All that was logged, one entry a line of metrics.jsonl."""
+        path = self.folder / "metrics.jsonl"
+        if not path.exists():
+            return []
+        entries = []
+        for line in path.read_text().splitlines():
+            try:
+                entries.append(json.loads(line))
+            except json.JSONDecodeError:
+                break  # a line cut short by a kill; resuming writes it again
+        return entries
+
+    def log(self, **values: Any) -> None:
+        """Append one line to the metrics."""
+        with open(self.folder / "metrics.jsonl", "a") as file:
+            file.write(json.dumps(values) + "\n")
+
+    def rewind(self, step: int) -> None:
+        """Drop metrics after ``step``: they will be measured again."""
+        kept = [json.dumps(entry) + "\n" for entry in self.metrics() if entry["step"] <= step]
+        write_text(self.folder / "metrics.jsonl", "".join(kept))
+
+    def finish(self, model: SequenceModel) -> None:
+        """Write the final weights; from here on the run is finished."""
+        write_tensors(self.folder / "model.safetensors", dict(model.state_dict()), {})
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The map between text and tokens, for a run on text."""
+        return Vocabulary.load(self.folder / "vocabulary.json")
+
+    def model(self) -> SequenceModel:
+        """The trained model, or the newest one of a run that is not finished yet."""
+        if self.finished:
+            weights, _ = read_tensors(self.folder / "model.safetensors")
+        else:
+            found = checkpoint.newest(self.checkpoints)
+            if found is None:
+                raise UserError(f"{self.folder} holds no weights yet")
+            weights = found.model
+        model = self.config.model.build()
+        model.load_state_dict(weights)
+        return model.eval()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    os.replace(partial, path)
+
+
+def load(folder: str | Path) -> SequenceModel:
+    """Return the model of a run, ready to be used."""
+    return Run.open(folder).model()

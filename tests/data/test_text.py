@@ -1,0 +1,173 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemoscope.data.batch import Split, Task
+from mnemoscope.data.documents import Document, read_documents
+from mnemoscope.data.text import Characters, Text, split_documents
+from mnemoscope.errors import UserError
+
+
+@pytest.fixture
+def halves(tmp_path: Path) -> Callable[[str], str]:
+    """Write a file whose first half, what a task with held_out=0.5 trains on, is a given text."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "text.txt"
+        path.write_text(text + "-" * len(text))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Text:
+    path = tmp_path_factory.mktemp("corpus") / "numbers.txt"
+    path.write_text(" ".join(map(str, range(800))))
+    return Text(source=str(path), unit="bytes", held_out=0.4)
+
+
+def letters(task: Text, ids: np.ndarray) -> str:
+    return " | ".join(" ".join(task.vocabulary.decode(row)) for row in ids)
+
+
+def test_the_drawn_example(
+    drawing: Callable[[type[Task]], list[str]], halves: Callable[[str], str]
+) -> None:
+    task = Text(source=halves("abcdefghi"), unit="characters", held_out=0.5)
+    steps = [task.batch(step, 2, seed=0, length=2) for step in range(3)]
+    drawn = [
+        " || ".join(letters(task, getattr(batch, name)) for batch in steps[:2])
+        for name in ("tokens", "targets")
+    ]
+    assert drawn == drawing(Text)
+    assert [batch.starts.tolist() for batch in steps] == [[True] * 2, [False] * 2, [True] * 2]
+    assert np.array_equal(steps[2].tokens, steps[0].tokens)
+
+
+def test_the_drawn_example_of_characters(
+    drawing: Callable[[type[Task]], list[str]], halves: Callable[[str], str]
+) -> None:
+    task = Characters(source=halves("memory"), held_out=0.5)
+    batch = task.batch(0, 1, seed=0, length=5)
+    assert [letters(task, batch.tokens), letters(task, batch.targets)] == drawing(Characters)
+
+
+@given(
+    size=st.integers(1, 20), length=st.integers(1, 50), split=st.sampled_from(["train", "valid"])
+)
+def test_lanes_tile_the_text(corpus: Text, size: int, length: int, split: Split) -> None:
+    ids = corpus.tokens(split)
+    lane = (len(ids) - 1) // size
+    steps = lane // length
+    batches = [corpus.batch(s, size, seed=0, split=split, length=length) for s in range(steps + 1)]
+    tokens = np.concatenate([batch.tokens for batch in batches[:-1]], axis=1)
+    targets = np.concatenate([batch.targets for batch in batches[:-1]], axis=1)
+    # Nothing is skipped but a rest shorter than a segment in each lane, and less than a row.
+    assert lane - length < tokens.shape[1] <= lane
+    assert len(ids) - 1 - size < lane * size <= len(ids) - 1
+    for row in range(size):
+        first = row * lane
+        assert np.array_equal(tokens[row], ids[first : first + steps * length])
+        assert np.array_equal(targets[row], ids[first + 1 : first + steps * length + 1])
+    starts = [bool(batch.starts[0]) for batch in batches]
+    assert starts == [True] + [False] * (steps - 1) + [True]
+
+
+def test_the_shortest_text_that_fits_and_one_too_short(halves: Callable[[str], str]) -> None:
+    task = Text(source=halves("abcdefg"), unit="bytes", held_out=0.5)
+    assert task.batch(0, 2, seed=0, length=3).targets[1].tolist() == list(b"efg")
+    with pytest.raises(UserError, match="has 7 tokens, too few for 2 rows of 4: it needs 9"):
+        task.batch(0, 2, seed=0, length=4)
+    with pytest.raises(UserError, match="the valid text has 7 tokens"):
+        task.batch(0, 7, seed=0, split="valid", length=1)
+
+
+def test_whole_documents_are_held_out_when_there_are_ten() -> None:
+    documents = [Document(str(i), f"document {i}") for i in range(40)]
+    train, valid = split_documents(documents, 0.1)
+    parts = train.split("\n\n"), valid.split("\n\n")
+    assert [len(part) for part in parts] == [36, 4]
+    assert sorted(parts[0] + parts[1]) == sorted(document.text for document in documents)
+    assert split_documents(documents, 0.1) == (train, valid)
+
+
+@pytest.mark.parametrize(("share", "held"), [(0.001, 1), (0.999, 9)])
+def test_neither_side_of_the_split_is_without_documents(share: float, held: int) -> None:
+    documents = [Document(str(i), "x") for i in range(10)]
+    assert split_documents(documents, share)[1].count("x") == held
+
+
+def test_the_end_is_held_out_of_few_documents() -> None:
+    documents = [Document("a", "0123456789"), Document("b", "01234567")]
+    assert split_documents(documents, 0.25) == ("0123456789\n\n012", "34567")
+
+
+def test_train_and_held_out_topics_are_all_topics() -> None:
+    task = Text(unit="bytes")
+    train, valid = (task.vocabulary.decode(task.tokens(split)) for split in ("train", "valid"))
+    topics = [document.text for document in read_documents(None)]
+    assert all((topic in train) != (topic in valid) for topic in topics)
+    # Joining takes two characters between neighbours, in two texts.
+    assert len(train) + len(valid) == sum(map(len, topics)) + 2 * (len(topics) - 2)
+
+
+def test_characters_of_the_held_out_part_are_known(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("aaaaaaaaaz")
+    task = Characters(source=str(tmp_path / "a.txt"))
+    assert task.vocab == 2
+    assert task.vocabulary.decode(task.tokens("valid")) == "z"
+
+
+def test_bpe_learns_from_the_training_part_only(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("ab" * 20 + "xy" * 80)
+    task = Text(source=str(tmp_path / "a.txt"), vocabulary_size=257, held_out=0.8)
+    assert len(task.tokens("train")) == 20
+    assert len(task.tokens("valid")) == 160
+
+
+def test_units_have_their_sizes() -> None:
+    assert Text(unit="bytes").vocab == 256
+    assert Text(vocabulary_size=300).vocab == 300
+    assert Characters().vocab == Text(unit="characters").vocab
+    assert Text().longest is None
+
+
+def test_a_corpus_is_read_once_and_cannot_be_written_to(halves: Callable[[str], str]) -> None:
+    source = halves("abcdef")
+    first = Text(source=source, unit="bytes").tokens("train")
+    Path(source).unlink()
+    assert Text(source=source, unit="bytes").tokens("train") is first
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 1
+
+
+def test_a_failed_read_is_tried_again(tmp_path: Path) -> None:
+    task = Text(source=str(tmp_path / "late.txt"), unit="bytes")
+    with pytest.raises(UserError, match="there is no file"):
+        task.batch(0, 1, seed=0)
+    (tmp_path / "late.txt").write_text("here it is now")
+    assert task.batch(0, 1, seed=0, length=4).tokens.shape == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"vocabulary_size": 256}, "vocabulary_size=256 is too small .* at least 257"),
+        ({"held_out": 0}, "held_out"),
+        ({"held_out": 1}, "held_out"),
+        ({"unit": "words"}, "unit"),
+        ({"sorce": "x"}, "did you mean 'source'"),
+    ],
+)
+def test_mistakes_are_explained(values: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Text.make(**values)
+
+
+def test_the_size_of_a_bpe_vocabulary_is_no_matter_for_bytes() -> None:
+    assert Text.make(unit="bytes", vocabulary_size=10).vocab == 256
