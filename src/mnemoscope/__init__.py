@@ -1,3 +1,51 @@
-"""Build memory into sequence models, and see what they remember."""
+"""Build memory into sequence models, and see what they remember.
+
+Names are fetched when they are first used, so that ``import mnemoscope`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mnemoscope.api import Published as Published
+    from mnemoscope.api import build as build
+    from mnemoscope.api import load as load
+    from mnemoscope.api import resume as resume
+    from mnemoscope.api import study as study
+    from mnemoscope.api import train as train
+    from mnemoscope.errors import UserError as UserError
+    from mnemoscope.lenses.capture import capture as capture
+    from mnemoscope.memory.state import State as State
+    from mnemoscope.models.generation import generate as generate
+    from mnemoscope.models.generation import unroll as unroll
 
 __version__ = "0.1.0"
+
+# The whole public surface: a name, and the module it lives in.
+_HOME = {
+    "Published": "mnemoscope.api",
+    "build": "mnemoscope.api",
+    "load": "mnemoscope.api",
+    "resume": "mnemoscope.api",
+    "study": "mnemoscope.api",
+    "train": "mnemoscope.api",
+    "UserError": "mnemoscope.errors",
+    "capture": "mnemoscope.lenses.capture",
+    "State": "mnemoscope.memory.state",
+    "generate": "mnemoscope.models.generation",
+    "unroll": "mnemoscope.models.generation",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'mnemoscope' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from types import NoneType
+from typing import Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -16,23 +17,57 @@ class Config(BaseModel):
 
     @classmethod
     def make(cls, **values: Any) -> Self:
-        """Build from values as a user typed them (strings included), or raise `UserError`."""
+        """Build from values as a user typed them (strings included), or raise `UserError`.
+
+        In a string, commas part the items of a tuple and ``none`` stands for None.
+        """
         try:
-            return cls(**values)
+            return cls(**{name: cls._read(name, value) for name, value in values.items()})
         except ValidationError as error:
             raise UserError(explain(cls, error)) from None
 
     @classmethod
+    def _read(cls, name: str, value: Any) -> Any:
+        field = cls.model_fields.get(name)
+        if not isinstance(value, str) or field is None:
+            return value
+        kinds = [field.annotation, *get_args(field.annotation)]
+        if value.lower() == "none" and NoneType in kinds:
+            return None
+        if any(get_origin(kind) is tuple for kind in kinds):
+            return [item.strip() for item in value.split(",")]
+        return value
+
+    @classmethod
     def options(cls) -> list[tuple[str, str, str, str]]:
         """Rows of (name, type, default, meaning) for help texts."""
-        rows = []
-        for name, field in cls.model_fields.items():
-            kind = getattr(field.annotation, "__name__", None)
-            if kind in (None, "Literal", "Optional", "Union"):
-                kind = str(field.annotation).replace("typing.", "").replace("NoneType", "none")
-            default = "required" if field.is_required() else str(field.default)
-            rows.append((name, str(kind), default, field.description or ""))
-        return rows
+        return [
+            (
+                name,
+                _kind(field.annotation),
+                "required" if field.is_required() else _plain(field.default),
+                field.description or "",
+            )
+            for name, field in cls.model_fields.items()
+        ]
+
+
+def _kind(annotation: Any) -> str:
+    """A type as a person would say it: ``int or none``, ``cosine|constant``, ``int,int,…``."""
+    parts = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return "|".join(str(part) for part in parts)
+    if get_origin(annotation) is tuple:
+        return f"{_kind(parts[0])},{_kind(parts[0])},…"
+    if parts:
+        return " or ".join(_kind(part) for part in parts)
+    return "none" if annotation is NoneType else str(getattr(annotation, "__name__", annotation))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(_plain(item) for item in value)
+    return "none" if value is None else str(value)
 
 
 def explain(cls: type[BaseModel], error: ValidationError) -> str:

@@ -1,0 +1,53 @@
+# make demo   set up, run the main study, print where its page is
+# make test   set up, run every check and test
+# make setup  the part they share: a virtual environment with the package in it
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+QUIET := $(if $(CI),--quiet,--quiet --progress-bar on)
+
+.PHONY: demo test setup lint docs browser lock clean
+
+demo: setup
+	$(BIN)/mnemoscope study lag --out runs/demo
+
+test: .venv/dev browser lint docs
+	$(BIN)/python -m pytest -n auto
+
+setup: .venv/core
+
+lint: .venv/dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: .venv/dev
+	$(BIN)/zensical build --clean --strict
+
+.venv/core: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "mnemoscope needs Python 3.11 or newer; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(PIP) install $(QUIET) --constraint constraints.txt torch
+	$(PIP) install $(QUIET) --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/dev: .venv/core
+	$(PIP) install $(QUIET) --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# Pages are tested in a real browser where there is one; root on Debian can have it installed.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null; } || \
+	  echo "There is no Chromium here: browser tests will be skipped."
+
+# Pin what is installed now. No build tags and no addresses: a GPU user gets the GPU build.
+lock: .venv/dev
+	$(PIP) freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' | grep -v ' @ ' > constraints.txt
+
+clean:
+	rm -rf .venv site runs/demo

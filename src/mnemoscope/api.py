@@ -1,0 +1,148 @@
+"""What a user types: ``ms.build``, ``ms.train``, ``ms.load``, ``ms.study``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from mnemoscope import report
+from mnemoscope.document import Report, Reproduce
+from mnemoscope.errors import UserError
+from mnemoscope.files import write_whole
+from mnemoscope.registry import MEMORIES, find
+from mnemoscope.training.config import RunConfig
+
+if TYPE_CHECKING:
+    from mnemoscope.models.model import SequenceModel
+    from mnemoscope.studies.study import Study
+    from mnemoscope.training.run import Run
+
+
+def build(memory: str, **options: Any) -> SequenceModel:
+    """Return a fresh model: ``build("lstm", vocab=20, width=64)``. ``vocab`` is required."""
+    model: SequenceModel = find("memory", memory).make(**options).build()
+    return model
+
+
+def train(task: str, model: str | SequenceModel, out: str | Path, **options: Any) -> Run:
+    """Train a memory by name, or a model that exists, on a task; leaves a run in ``out``.
+
+    Options belong to the task, the model or the training, by plain name: ``lag=50, steps=2000``.
+    """
+    if isinstance(model, str):
+        config = RunConfig.of(task, model, options)
+        start = None
+    else:
+        shape = {f"model.{key}": value for key, value in model.config.model_dump().items()}
+        kind = type(model.config)
+        named = model.config.memory in MEMORIES and find("memory", model.config.memory) is kind
+        name = model.config.memory if named else f"{kind.__module__}:{kind.__qualname__}"
+        config = RunConfig.of(task, name, {**options, **shape})
+        start = model
+    # Whatever is wrong with the options shows here; only then comes torch, which takes its time.
+    config.check()
+    from mnemoscope.training import loop
+
+    return loop.train(config, out, start)
+
+
+def resume(folder: str | Path) -> Run:
+    """Go on with a run that was stopped, to the same weights as if it had not been."""
+    from mnemoscope.training import loop
+
+    return loop.resume(folder)
+
+
+def load(folder: str | Path) -> SequenceModel:
+    """Return the model of a run, ready to be used."""
+    from mnemoscope.training.run import Run
+
+    return Run.open(folder).model()
+
+
+@dataclass(frozen=True)
+class Published:
+    """A study that has been run: its page, and its result as plain values."""
+
+    page: Path
+    result: dict[str, Any]
+
+    def open(self) -> None:
+        """Show the page in the browser."""
+        webbrowser.open(self.page.absolute().as_uri())
+
+
+def study(
+    name: str,
+    preset: str = "quick",
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    images: bool = False,
+    **options: Any,
+) -> Published:
+    """Run a study, or go on with one that was stopped, and write its page.
+
+    Leaves ``report.html``, ``result.json`` and ``figures/*.csv`` in ``out``; ``images`` adds the
+    figures as SVG and PNG. ``jobs`` trainings run at the same time, by default one a core.
+    """
+    kind: type[Study] = find("study", name)
+    config = kind.preset(preset, **options)
+    folder = Path(out or Path("runs") / f"{name}-{preset}")
+    _claim(folder, name, config)
+    jobs = jobs or os.cpu_count() or 1
+    if jobs < 1:
+        raise UserError(f"jobs must be at least 1, not {jobs}")
+
+    known = folder / "result.json"
+    if known.is_file():
+        result = json.loads(known.read_text())
+    else:
+        began = time.perf_counter()
+        result = config.run(folder, jobs)
+        result["seconds"] = time.perf_counter() - began
+        result["jobs"] = jobs
+        write_whole(known, json.dumps(result).encode())
+    changed = "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
+    command = f"mnemoscope study {name} --preset {preset}{changed} --out {shlex.quote(str(folder))}"
+    document = Report(
+        config.title,
+        config.question,
+        config.tell(result, folder),
+        Reproduce.here(command, _yaml(name, config), result["seconds"], result["jobs"]),
+    )
+    page = report.write(document, folder)
+    report.write_data(document, folder)
+    if images:
+        report.write_images(document, folder)
+    return Published(page, result)
+
+
+def _claim(folder: Path, name: str, config: Study) -> None:
+    """Make the folder this study's own; what another study left there is never mixed in."""
+    mark, content = folder / "study.yaml", _yaml(name, config)
+    if mark.is_file():
+        if mark.read_text() != content:
+            raise UserError(
+                f"{folder} holds a study with other options (see {mark}); choose another --out"
+            )
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists already and is not a study; choose another --out")
+    else:
+        write_whole(mark, content.encode())
+
+
+def _yaml(name: str, config: Study) -> str:
+    values = {"study": name, **config.model_dump(mode="json")}
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None)
+
+
+def _typed(value: Any) -> str:
+    return shlex.quote(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))

@@ -1,0 +1,322 @@
+"""The command ``mnemoscope``. All of cyclopts is in this file.
+
+Nothing here imports torch before a command has understood what it was asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from mnemoscope import __version__
+from mnemoscope.errors import UserError, suggestion
+from mnemoscope.registry import KINDS, find
+
+app = App(
+    name="mnemoscope",
+    version=__version__,
+    help_format="plaintext",
+    help="Build memory into sequence models, and see what they remember.",
+    help_epilogue=(
+        "Start with: mnemoscope study lag  ·  What there is: mnemoscope list  ·  "
+        "Is all well here: mnemoscope doctor"
+    ),
+)
+
+# ``--name value`` pairs that belong to a task, a model, a training or a study.
+Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
+PLURALS = {"memories": "memory", "tasks": "task", "lenses": "lens", "studies": "study"}
+
+
+@app.command(name="list")
+def list_names(name: str | None = None, /) -> None:
+    """Show memories, tasks, lenses and studies, or the options of one of them.
+
+    Examples:
+        mnemoscope list
+        mnemoscope list memories
+        mnemoscope list lstm
+        mnemoscope list training
+
+    Parameters
+    ----------
+    name
+        A kind (memories, tasks, lenses, studies), a name from the list, or "training".
+    """
+    console = Console()
+    kinds = [PLURALS[name]] if name in PLURALS else list(KINDS)
+    if name is None or name in PLURALS:
+        for kind in kinds:
+            table = Table(title=_plural(kind), title_justify="left", box=None, show_header=False)
+            for key, entry in KINDS[kind].items():
+                table.add_row(f"[bold]{key}", escape(entry.line))
+            console.print(table, "")
+        console.print("Options of one of them: [bold]mnemoscope list NAME")
+        return None
+    for kind in ("memory", "task", "study"):
+        if name in KINDS[kind]:
+            return _show_options(console, name, KINDS[kind][name].line, find(kind, name))
+    if name in KINDS["lens"]:
+        console.print(f"[bold]{name}[/bold]: {KINDS['lens'][name].line}")
+        return None
+    if name == "training":
+        from mnemoscope.training.config import Training
+
+        return _show_options(console, name, "how any model is trained", Training)
+    known = [*PLURALS, "training", *itertools.chain(*KINDS.values())]
+    raise UserError(f"unknown name {name!r}; {suggestion(name, known)}")
+
+
+@app.command
+def train(
+    task: str,
+    /,
+    *options: Options,
+    memory: str = "lstm",
+    out: Path | None = None,
+) -> None:
+    """Train a model with some memory on a task.
+
+    Any option of the task, the model or the training can follow by name, for example --lag 50
+    --width 128 --steps 2000; see "mnemoscope list copy", "mnemoscope list lstm" and "mnemoscope
+    list training". Several processes: torchrun --nproc-per-node 2 -m mnemoscope train …
+
+    Examples:
+        mnemoscope train copy --memory gru --lag 30
+        mnemoscope train characters --memory attention --source book.txt --steps 2000
+        mnemoscope train recall --memory lstm --pairs 8 --length 64 --out runs/recall
+
+    Parameters
+    ----------
+    task
+        What to learn: see "mnemoscope list tasks".
+    memory
+        What to learn it with: see "mnemoscope list memories".
+    out
+        A new folder for the run; by default runs/TASK-MEMORY.
+    """
+    from mnemoscope.api import train as run_training
+
+    folder = out or _free_folder(f"{task}-{memory}")
+    _say_trained(run_training(task, memory, folder, **_pairs(options)))
+
+
+@app.command
+def resume(run: Path, /) -> None:
+    """Go on with a run that was stopped, to the same weights as if it had not been.
+
+    Examples:
+        mnemoscope resume runs/copy-gru
+
+    Parameters
+    ----------
+    run
+        The folder of the run.
+    """
+    from mnemoscope.training.run import Run
+
+    Run.open(run)
+    from mnemoscope.api import resume as resume_training
+
+    _say_trained(resume_training(run))
+
+
+@app.command
+def study(
+    name: str,
+    /,
+    *options: Options,
+    preset: str = "quick",
+    out: Path | None = None,
+    jobs: int | None = None,
+    images: bool = False,
+) -> None:
+    """Answer a question: run a study and write its page.
+
+    Any option of the study can follow by name; see "mnemoscope list lag". A study that was
+    stopped goes on when the same command is given again.
+
+    Examples:
+        mnemoscope study lag
+        mnemoscope study lag --preset paper --out runs/lag-paper
+        mnemoscope study lag --memories gru,lstm --steps 300 --out runs/lag-short
+
+    Parameters
+    ----------
+    name
+        Which study: see "mnemoscope list studies".
+    preset
+        How large: quick or paper.
+    out
+        Folder for report.html, result.json and all runs; by default runs/NAME-PRESET.
+    jobs
+        Trainings at the same time; by default one for each core.
+    images
+        Write the figures as SVG and PNG too (needs the extra "paper" and a Chromium).
+    """
+    from mnemoscope.api import study as run_study
+
+    published = run_study(name, preset, out, jobs, images, **_pairs(options))
+    console = Console()
+    console.print(f"[bold]page[/bold]    {published.page.absolute()}", soft_wrap=True)
+    console.print(f"result  {published.page.with_name('result.json').absolute()}", soft_wrap=True)
+
+
+@app.command
+def generate(
+    run: Path,
+    /,
+    prompt: str,
+    *,
+    length: int = 200,
+    temperature: float = 0.8,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+) -> None:
+    """Let a model that was trained on text write on.
+
+    Examples:
+        mnemoscope generate runs/characters-attention "The "
+        mnemoscope generate runs/text-lstm "A class" --temperature 0
+
+    Parameters
+    ----------
+    run
+        The folder of a run on the task text or characters.
+    prompt
+        What it reads first.
+    length
+        Tokens to write.
+    temperature
+        How freely it chooses; 0 always takes the likeliest.
+    top_k
+        Choose among the k likeliest only.
+    top_p
+        Choose among the likeliest that together reach this probability only.
+    seed
+        Root of the randomness.
+    """
+    from mnemoscope.training.run import Run
+
+    opened = Run.open(run)
+    ids = opened.vocabulary.encode(prompt)
+    if not ids.size:
+        raise UserError("the prompt is empty: give at least one character")
+    import torch
+
+    from mnemoscope.models.generation import generate as speak
+
+    said = speak(
+        opened.model(),
+        torch.from_numpy(ids)[None],
+        length,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    sys.stdout.write(prompt + opened.vocabulary.decode(said.tokens[0].numpy()) + "\n")
+
+
+@app.command
+def doctor(*, device: str = "auto") -> None:
+    """Check this machine: versions, threads, the device against the CPU, folders, pages.
+
+    Examples:
+        mnemoscope doctor
+        mnemoscope doctor --device mps
+
+    Parameters
+    ----------
+    device
+        The device to compare with the CPU: auto, cpu, cuda or mps.
+    """
+    from mnemoscope.doctor import examine
+
+    console = Console()
+    failed = 0
+    for check in examine(device):
+        mark = "[green]ok  [/green]" if check.well else "[red]FAIL[/red]"
+        console.print(f"{mark} [bold]{check.name:<10}[/bold] {escape(check.found)}", soft_wrap=True)
+        failed += not check.well
+    if failed:
+        raise UserError(f"{failed} checks failed; the lines marked FAIL say what to do")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a user's mistake gives one message and exit code 2, no traceback."""
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    try:
+        app(arguments)
+    except UserError as error:
+        Console(stderr=True).print(f"[bold red]error:[/bold red] {escape(str(error))}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output has gone, as in ``mnemoscope list | head``.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _pairs(tokens: Sequence[str]) -> dict[str, str]:
+    """Read ``--lag 50 --width=64`` as options; hyphens in names are underscores in Python."""
+    pairs: dict[str, str] = {}
+    rest = iter(tokens)
+    for token in rest:
+        if not token.startswith("--"):
+            raise UserError(f"unexpected {token!r}: options are given as --name value")
+        name, equals, value = token[2:].partition("=")
+        if not equals:
+            value = next(rest, "--")
+            if value.startswith("--"):
+                raise UserError(f"option --{name} needs a value, for example --{name} 1")
+        key = name.replace("-", "_")
+        if key in pairs:
+            raise UserError(f"option --{name} is given twice")
+        pairs[key] = value
+    return pairs
+
+
+def _plural(kind: str) -> str:
+    return next(plural for plural, one in PLURALS.items() if one == kind)
+
+
+def _free_folder(name: str) -> Path:
+    """The first of runs/NAME, runs/NAME-2, runs/NAME-3 … that does not exist."""
+    safe = name.replace(":", "-").replace("/", "-")
+    names = itertools.chain([safe], (f"{safe}-{number}" for number in itertools.count(2)))
+    return next(path for path in (Path("runs") / one for one in names) if not path.exists())
+
+
+def _show_options(console: Console, name: str, line: str, kind: Any) -> None:
+    console.print(f"[bold]{name}[/bold]: {escape(line)}")
+    table = Table("option", "type", "default", "meaning", box=None)
+    for option, *facts in kind.options():
+        if option != "memory":
+            table.add_row(f"--{option.replace('_', '-')}", *(escape(fact) for fact in facts))
+    console.print(table)
+
+
+def _say_trained(run: Any) -> None:
+    last: dict[str, Any] = {}
+    for entry in run.metrics():
+        last.update(entry)
+    console = Console()
+    facts = ", ".join(
+        f"{name.replace('_', ' ')} {last[name]:.4g}"
+        for name in ("loss", "valid_loss", "valid_accuracy")
+        if name in last
+    )
+    console.print(f"[bold]run[/bold]  {run.folder}  ({facts})", soft_wrap=True)

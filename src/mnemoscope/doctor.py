@@ -1,0 +1,155 @@
+"""Is all well on this machine? Versions, threads, the device against the CPU, folders, pages."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mnemoscope import __version__
+from mnemoscope.errors import UserError
+from mnemoscope.registry import MEMORIES, find
+
+if TYPE_CHECKING:
+    import torch
+
+PACKAGES = ("torch", "numpy", "accelerate", "safetensors", "tokenizers", "plotly", "pydantic")
+EXTRAS = ("transformers", "datasets", "kaleido")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    well: bool
+    found: str
+
+
+def examine(device: str = "auto") -> Iterator[Check]:
+    """Look at one thing after the other."""
+    yield _versions()
+    yield _threads()
+    yield _device(device)
+    yield _folders()
+    yield _page()
+
+
+def _versions() -> Check:
+    found = [f"mnemoscope {__version__}", f"Python {platform.python_version()}"]
+    missing = []
+    for name in (*PACKAGES, *EXTRAS):
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            if name in PACKAGES:
+                missing.append(name)
+    if missing:
+        return Check("versions", False, f"missing: {', '.join(missing)}; install with make setup")
+    return Check("versions", True, ", ".join(found))
+
+
+def _threads() -> Check:
+    import os
+
+    import torch
+
+    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
+    words = f"torch uses {threads} of {cores} cores"
+    if threads > cores:
+        return Check("threads", False, f"{words}; set OMP_NUM_THREADS to at most {cores}")
+    return Check("threads", True, words)
+
+
+def _device(name: str) -> Check:
+    """Every memory must give the same logits and gradients on the device as on the CPU."""
+    from mnemoscope.training.machine import join
+
+    try:
+        device = join(name).device
+    except UserError as error:
+        return Check("device", False, str(error))
+    if device.type == "cpu":
+        return Check("device", True, "cpu (no accelerator to compare with)")
+    worst = {memory: _difference(memory, device) for memory in MEMORIES}
+    words = ", ".join(f"{memory} {value:.1e}" for memory, value in worst.items())
+    well = all(value < 1e-3 for value in worst.values())
+    advice = "" if well else "; do not trust this device with this version of torch"
+    return Check("device", well, f"{device.type} against cpu, largest difference: {words}{advice}")
+
+
+def _difference(memory: str, device: torch.device) -> float:
+    """Largest difference of logits and of any gradient, from the same weights."""
+    import torch
+
+    torch.manual_seed(0)
+    here = find("memory", memory).make(vocab=11, width=16, layers=2).build()
+    there = find("memory", memory).make(vocab=11, width=16, layers=2).build()
+    there.load_state_dict(here.state_dict())
+    there.to(device)
+    tokens = torch.randint(11, (3, 12))
+    worst = 0.0
+    ours = here(tokens[:, 6:], here(tokens[:, :6]).state).logits
+    theirs = there(tokens[:, 6:].to(device), there(tokens[:, :6].to(device)).state).logits
+    torch.autograd.backward(ours.square().mean())
+    torch.autograd.backward(theirs.square().mean())
+    worst = float((ours - theirs.cpu()).abs().max())
+    for one, other in zip(here.parameters(), there.parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        worst = max(worst, float((one.grad - other.grad.cpu()).abs().max()))
+    return worst
+
+
+def _folders() -> Check:
+    places = [Path.cwd(), Path(tempfile.gettempdir())]
+    for place in places:
+        try:
+            with tempfile.TemporaryFile(dir=place) as file:
+                file.write(b"mnemoscope")
+        except OSError as error:
+            return Check("folders", False, f"cannot write to {place}: {error.strerror}")
+    free = shutil.disk_usage(places[0]).free / 2**30
+    words = f"{places[0]} and {places[1]} can be written to, {free:.1f} GiB free"
+    return Check("folders", free > 1, words if free > 1 else f"{words}: make room")
+
+
+def _page() -> Check:
+    """Write a small page and, if a browser is here, look whether it draws."""
+    from mnemoscope import report
+    from mnemoscope.document import Figure, Report, Reproduce, Section
+    from mnemoscope.figure import Series, lines
+
+    rows = [{"x": x, "y": x * x} for x in (1, 2, 3)]
+    curve = lines([Series("y", [1, 2, 3], [1, 4, 9])], "x", "y")
+    document = Report(
+        "Doctor",
+        "Does a page draw?",
+        [Section("Yes", [Figure("curve", curve, "x squared", rows)])],
+        Reproduce.here("mnemoscope doctor", "", 0.0, 1),
+    )
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with tempfile.TemporaryDirectory() as folder:
+        page = report.write(document, folder)
+        size = f"{page.stat().st_size / 1e6:.1f} MB"
+        if browser is None:
+            return Check("page", True, f"written ({size}); no Chromium here to look at it with")
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+        flags += ["--disable-background-networking", "--disable-component-update"]
+        flags += ["--disable-sync", f"--user-data-dir={folder}/profile", "--dump-dom"]
+        try:
+            shown = subprocess.run(
+                [browser, *flags, page.as_uri()], capture_output=True, text=True, timeout=60
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Check("page", False, f"{browser} could not open the page: {error}")
+    drawn = "main-svg" in shown.stdout
+    words = "drawn by" if drawn else "NOT drawn by"
+    return Check("page", drawn, f"{size}, {words} {browser}")

@@ -1,0 +1,1 @@
+"""What can be seen: capture first, then one file a lens."""

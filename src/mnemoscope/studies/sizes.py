@@ -1,0 +1,50 @@
+"""Make different models the same size, so that a comparison compares memories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mnemoscope.errors import UserError
+from mnemoscope.models.config import ModelConfig
+from mnemoscope.models.model import parameters
+from mnemoscope.registry import find
+
+
+def sized(memory: str, budget: int, **options: Any) -> ModelConfig:
+    """Return the config of the widest model that has at most ``budget`` parameters."""
+    kind = find("memory", memory)
+    # Heads must divide the width, and rotary positions turn pairs within a head.
+    step = (
+        2 * int(options.get("heads", kind.model_fields["heads"].default))
+        if ("heads" in kind.model_fields)
+        else 1
+    )
+    best: ModelConfig | None = None
+    width = step
+    while True:
+        config: ModelConfig = kind.make(width=width, **options)
+        if count(config) > budget:
+            break
+        best, width = config, width + step
+    if best is None:
+        raise UserError(
+            f"{memory} needs at least {count(config)} parameters with these options; "
+            f"{budget} are too few"
+        )
+    return best
+
+
+def count(config: ModelConfig) -> int:
+    """Parameters of a model, without giving it any memory."""
+    with torch.device("meta"):
+        return parameters(config.build())
+
+
+@torch.no_grad()
+def state_bytes(config: ModelConfig, tokens: int) -> int:
+    """Measured bytes that one stream carries after so many tokens."""
+    out = config.build().eval()(torch.zeros(1, tokens, dtype=torch.long))
+    size: int = out.state.nbytes
+    return size

@@ -1,0 +1,47 @@
+"""What every study is: a config with presets that can be run and that can tell what it saw."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from mnemoscope.config import Config
+from mnemoscope.document import Section
+from mnemoscope.errors import UserError, suggestion
+
+LABELS = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "attention": "Transformer"}
+
+
+def label(memory: str) -> str:
+    """The name people know a memory's model by."""
+    return LABELS.get(memory, memory)
+
+
+class Study(Config):
+    """A question, as data: which models, which data, how long.
+
+    `run` computes and leaves everything in its folder, so that it can be stopped and run again;
+    `tell` turns what was computed into sections of a page, words included.
+    """
+
+    title: ClassVar[str]
+    question: ClassVar[str]
+    # What each preset changes; "quick" is the default and must do on a laptop.
+    presets: ClassVar[dict[str, dict[str, Any]]]
+
+    @classmethod
+    def preset(cls, name: str = "quick", **overrides: Any) -> Self:
+        """Return the named preset with some options changed."""
+        if name not in cls.presets:
+            raise UserError(f"unknown preset {name!r}; {suggestion(name, cls.presets)}")
+        return cls.make(**{**cls.presets[name], **overrides})
+
+    @abstractmethod
+    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+        """Compute the result, as plain values that JSON can hold."""
+
+    @abstractmethod
+    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
+        """Say and draw what was seen."""

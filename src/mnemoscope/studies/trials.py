@@ -1,0 +1,71 @@
+"""Many small trainings side by side, each in a process and a folder of its own.
+
+A trial that was finished is not run again, one that was cut off is resumed: a study can be
+stopped at any moment and started again with the same command.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mnemoscope.training.config import RunConfig
+from mnemoscope.training.progress import progress
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run with a name, which is also the name of its folder."""
+
+    name: str
+    config: RunConfig
+
+
+# Looks at a finished run's folder and returns plain values that JSON can hold.
+Examine = Callable[[Path], dict[str, Any]]
+
+
+def run_trials(
+    trials: Sequence[Trial], folder: Path, examine: Examine, jobs: int, label: str
+) -> list[dict[str, Any]]:
+    """Train all trials, ``jobs`` at a time, and return what ``examine`` says of each, in order.
+
+    A trial whose loss left the finite numbers gives ``{"diverged": reason}`` and no more.
+    """
+    import joblib
+
+    # One thread each: two processes with one thread do more small steps than one with two.
+    pool = joblib.Parallel(
+        n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
+    )
+    found: dict[str, dict[str, Any]] = {}
+    with progress(label, len(trials)) as show:
+        work = (joblib.delayed(_run)(trial, folder, examine) for trial in trials)
+        for name, values in pool(work):
+            found[name] = values
+            show(len(found), name)
+    return [found[trial.name] for trial in trials]
+
+
+def _run(trial: Trial, folder: Path, examine: Examine) -> tuple[str, dict[str, Any]]:
+    import torch
+
+    from mnemoscope.training.loop import DivergedError, resume, train
+    from mnemoscope.training.run import write_text
+
+    torch.set_num_threads(1)
+    home = folder / trial.name
+    answer = home / "examined.json"
+    if answer.is_file():
+        return trial.name, json.loads(answer.read_text())
+    try:
+        begun = (home / "config.yaml").is_file()
+        run = resume(home, silent=True) if begun else train(trial.config, home, silent=True)
+        values = examine(run.folder)
+    except DivergedError as error:
+        values = {"diverged": str(error)}
+    write_text(answer, json.dumps(values))
+    return trial.name, values
