@@ -38,15 +38,21 @@ Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 PLURALS = {"memories": "memory", "tasks": "task", "lenses": "lens", "studies": "study"}
 
 
-@app.command(name="list")
+def _examples(*lines: str) -> str:
+    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
+
+
+@app.command(
+    name="list",
+    help_epilogue=_examples(
+        "mnemoscope list",
+        "mnemoscope list memories",
+        "mnemoscope list lstm",
+        "mnemoscope list training",
+    ),
+)
 def list_names(name: str | None = None, /) -> None:
     """Show memories, tasks, lenses and studies, or the options of one of them.
-
-    Examples:
-        mnemoscope list
-        mnemoscope list memories
-        mnemoscope list lstm
-        mnemoscope list training
 
     Parameters
     ----------
@@ -77,7 +83,13 @@ def list_names(name: str | None = None, /) -> None:
     raise UserError(f"unknown name {name!r}; {suggestion(name, known)}")
 
 
-@app.command
+@app.command(
+    help_epilogue=_examples(
+        "mnemoscope train copy --memory gru --lag 30",
+        "mnemoscope train characters --memory attention --source book.txt",
+        "mnemoscope train recall --pairs 8 --length 64 --out runs/recall",
+    ),
+)
 def train(
     task: str,
     /,
@@ -87,14 +99,9 @@ def train(
 ) -> None:
     """Train a model with some memory on a task.
 
-    Any option of the task, the model or the training can follow by name, for example --lag 50
-    --width 128 --steps 2000; see "mnemoscope list copy", "mnemoscope list lstm" and "mnemoscope
-    list training". Several processes: torchrun --nproc-per-node 2 -m mnemoscope train …
-
-    Examples:
-        mnemoscope train copy --memory gru --lag 30
-        mnemoscope train characters --memory attention --source book.txt --steps 2000
-        mnemoscope train recall --memory lstm --pairs 8 --length 64 --out runs/recall
+    Any option of the task, the model or the training can follow by name: see
+    "mnemoscope list copy", "mnemoscope list lstm", "mnemoscope list training".
+    Several processes: torchrun --nproc-per-node 2 -m mnemoscope train …
 
     Parameters
     ----------
@@ -111,12 +118,13 @@ def train(
     _say_trained(run_training(task, memory, folder, **_pairs(options)))
 
 
-@app.command
+@app.command(
+    help_epilogue=_examples(
+        "mnemoscope resume runs/copy-gru",
+    ),
+)
 def resume(run: Path, /) -> None:
     """Go on with a run that was stopped, to the same weights as if it had not been.
-
-    Examples:
-        mnemoscope resume runs/copy-gru
 
     Parameters
     ----------
@@ -131,7 +139,13 @@ def resume(run: Path, /) -> None:
     _say_trained(resume_training(run))
 
 
-@app.command
+@app.command(
+    help_epilogue=_examples(
+        "mnemoscope study lag",
+        "mnemoscope study lag --preset paper --out runs/lag-paper",
+        "mnemoscope study lag --memories gru,lstm --steps 300 --out runs/lag-short",
+    ),
+)
 def study(
     name: str,
     /,
@@ -143,13 +157,8 @@ def study(
 ) -> None:
     """Answer a question: run a study and write its page.
 
-    Any option of the study can follow by name; see "mnemoscope list lag". A study that was
-    stopped goes on when the same command is given again.
-
-    Examples:
-        mnemoscope study lag
-        mnemoscope study lag --preset paper --out runs/lag-paper
-        mnemoscope study lag --memories gru,lstm --steps 300 --out runs/lag-short
+    Any option of the study can follow by name: see "mnemoscope list lag".
+    A study that was stopped goes on when the same command is given again.
 
     Parameters
     ----------
@@ -172,7 +181,12 @@ def study(
     console.print(f"result  {published.page.with_name('result.json').absolute()}", soft_wrap=True)
 
 
-@app.command
+@app.command(
+    help_epilogue=_examples(
+        'mnemoscope generate runs/characters-attention "The "',
+        'mnemoscope generate runs/text-lstm "A class" --temperature 0',
+    ),
+)
 def generate(
     run: Path,
     /,
@@ -185,10 +199,6 @@ def generate(
     seed: int = 0,
 ) -> None:
     """Let a model that was trained on text write on.
-
-    Examples:
-        mnemoscope generate runs/characters-attention "The "
-        mnemoscope generate runs/text-lstm "A class" --temperature 0
 
     Parameters
     ----------
@@ -229,13 +239,14 @@ def generate(
     sys.stdout.write(prompt + opened.vocabulary.decode(said.tokens[0].numpy()) + "\n")
 
 
-@app.command
+@app.command(
+    help_epilogue=_examples(
+        "mnemoscope doctor",
+        "mnemoscope doctor --device mps",
+    ),
+)
 def doctor(*, device: str = "auto") -> None:
     """Check this machine: versions, threads, the device against the CPU, folders, pages.
-
-    Examples:
-        mnemoscope doctor
-        mnemoscope doctor --device mps
 
     Parameters
     ----------

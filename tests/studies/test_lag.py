@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mnemoscope as ms
+from mnemoscope.api import Published
+from mnemoscope.errors import UserError
+from mnemoscope.registry import MEMORIES
+from mnemoscope.studies import lag_page
+from mnemoscope.studies.lag import Lag, choose_rate
+from mnemoscope.studies.sizes import count, sized, state_bytes
+
+SMALL = {
+    "parameters": 4000,
+    "trained": 4,
+    "tested": (1, 4, 8),
+    "steps": 30,
+    "batch": 8,
+    "learning_rates": (1e-3, 1e-2),
+    "episodes": 16,
+}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    return ms.study("lag", out=tmp_path_factory.mktemp("lag") / "study", **SMALL)
+
+
+def test_study_leaves_its_page_its_result_and_its_numbers(published: Published) -> None:
+    folder = published.page.parent
+    page = published.page.read_text()
+    assert json.loads((folder / "result.json").read_text()) == published.result
+    assert "mnemoscope study lag --preset quick --parameters 4000" in page
+    for name in ("recall-against-wait", "lstm-gates", "gru-gates", "next-letter-after-hell"):
+        assert (folder / "figures" / f"{name}.csv").stat().st_size > 0
+    assert len(published.result["trials"]) == 4 * 2 * 3
+    assert len((folder / "figures" / "recall-against-wait.csv").read_text().splitlines()) == 1 + 36
+
+
+def test_a_finished_study_is_not_run_again(published: Published) -> None:
+    runs = published.page.parent / "runs"
+    before = {path: path.stat().st_mtime_ns for path in runs.rglob("*")}
+    again = ms.study("lag", out=published.page.parent, **SMALL)
+    assert again.result == published.result
+    assert {path: path.stat().st_mtime_ns for path in runs.rglob("*")} == before
+
+
+def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
+    published: Published, tmp_path: Path
+) -> None:
+    import shutil
+
+    folder = tmp_path / "half"
+    shutil.copytree(published.page.parent, folder)
+    (folder / "result.json").unlink()
+    kept = folder / "runs" / "gru-lr0.001-seed1" / "examined.json"
+    kept.unlink()
+    shutil.rmtree(folder / "runs" / "rnn-lr0.01-seed0")
+    again = ms.study("lag", out=folder, **SMALL)
+    for old, new in zip(published.result["trials"], again.result["trials"], strict=True):
+        assert new.get("accuracy") == old.get("accuracy")
+        assert new.get("bits") == old.get("bits")
+
+
+def test_another_study_or_foreign_files_are_never_mixed_in(
+    published: Published, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="other options"):
+        ms.study("lag", out=published.page.parent, **{**SMALL, "steps": 31})
+    (tmp_path / "letter.txt").write_text("mine")
+    with pytest.raises(UserError, match="not a study"):
+        ms.study("lag", out=tmp_path, **SMALL)
+
+
+def test_options_are_checked_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no option 'sedes'.*'seeds'"):
+        ms.study("lag", out=tmp_path / "a", sedes=3)
+    with pytest.raises(UserError, match=r"unknown preset 'quik'.*'quick'"):
+        ms.study("lag", preset="quik", out=tmp_path / "a")
+    with pytest.raises(UserError, match="none of the waits tested"):
+        ms.study("lag", out=tmp_path / "a", trained=2, tested=(4, 8))
+    with pytest.raises(UserError, match="increasing"):
+        ms.study("lag", out=tmp_path / "a", tested=(8, 4))
+    assert not (tmp_path / "a").exists()
+
+
+def test_paper_preset_differs_from_quick() -> None:
+    assert Lag.preset("paper").parameters > Lag.preset("quick").parameters
+    assert Lag.preset("paper").seeds >= Lag.preset("quick").seeds >= 3
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_sized_models_are_the_widest_within_the_budget(memory: str) -> None:
+    config = sized(memory, 9000, vocab=13)
+    step = 8 if memory == "attention" else 1
+    wider = config.model_copy(update={"width": config.width + step})
+    assert count(config) <= 9000 < count(wider)
+    assert count(config) == sum(weight.numel() for weight in config.build().parameters())
+
+
+def test_a_budget_too_small_for_any_model_is_an_error() -> None:
+    with pytest.raises(UserError, match="at least"):
+        sized("attention", 10, vocab=13)
+
+
+def test_recurrent_state_has_one_size_and_attention_grows() -> None:
+    lstm, attention = sized("lstm", 9000, vocab=13), sized("attention", 9000, vocab=13)
+    assert state_bytes(lstm, 5) == state_bytes(lstm, 50) == 2 * 4 * lstm.width
+    per_token = 2 * 4 * attention.width * attention.layers
+    assert state_bytes(attention, 50) - state_bytes(attention, 5) == 45 * per_token
+
+
+def result_of(accuracy: dict[str, list[list[float]]]) -> dict[str, Any]:
+    """A result with known curves: per memory, one row per seed over the waits 1, 4, 16, 64."""
+    trials = [
+        {"memory": memory, "lr": 0.01, "seed": seed, "accuracy": row, "choosing_bits": row[0]}
+        for memory, rows in accuracy.items()
+        for seed, row in enumerate(rows)
+    ]
+    models = {memory: {"lr": 0.01} for memory in accuracy}
+    return {"waits": [1, 4, 16, 64], "trained": 4, "symbols": 8, "models": models, "trials": trials}
+
+
+def test_half_life_is_the_last_wait_above_half_way_to_chance() -> None:
+    result = result_of({"gru": [[1, 0.57, 0.56, 0.9], [0.5, 1, 1, 1], [1, 1, 1, 1]]})
+    assert lag_page.half_lives(result, "gru") == [4, 0, 64]
+
+
+def test_ranking_claims_an_order_only_where_all_seeds_agree() -> None:
+    result = result_of(
+        {
+            "rnn": [[0.2] * 4, [0.3] * 4],
+            "lstm": [[0.9] * 4, [0.7] * 4],
+            "gru": [[0.8] * 4, [1.0] * 4],
+        }
+    )
+    assert lag_page.ranking(result, 4) == "GRU (0.90) ≈ LSTM (0.80) > RNN (0.25)"
+
+
+def test_a_diverged_training_counts_as_knowing_nothing() -> None:
+    result = result_of({"rnn": [[0.9] * 4, [0.9] * 4]})
+    result["trials"][1] = {"memory": "rnn", "lr": 0.01, "seed": 1, "diverged": "nan"}
+    assert lag_page.curves(result, "rnn", "accuracy")[1].tolist() == [1 / 8] * 4
+    rows = [*result["trials"], {"memory": "rnn", "lr": 0.001, "seed": 0, "choosing_bits": 0.6}]
+    assert choose_rate(rows, "rnn") == 0.001
