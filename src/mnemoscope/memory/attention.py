@@ -26,6 +26,12 @@ class _Room:
     values: Tensor
     taken: int
 
+    def takes(self, before: int, new: int) -> bool:
+        """Whether a state of ``before`` tokens may write ``new`` ones here: it is the newest."""
+        # torch forbids writing into tensors of inference mode once that mode is left.
+        writable = torch.is_inference_mode_enabled() or not self.keys.is_inference()
+        return writable and self.taken == before and before + new <= self.keys.shape[2]
+
 
 @dataclass(frozen=True)
 class AttentionState(State):
@@ -63,7 +69,7 @@ def append(
 
     before, new = state.length, keys.shape[2]
     room = state._room[0] if state._room else None
-    if room is None or room.taken != before or room.keys.shape[2] < before + new:
+    if room is None or not room.takes(before, new):
         room = _make_room(state, before + new)
     room.keys.narrow(2, before, new).copy_(keys)
     room.values.narrow(2, before, new).copy_(values)

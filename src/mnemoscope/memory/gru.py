@@ -30,11 +30,12 @@ def drive(inputs: Tensor, weights: Weights) -> Tensor:
 
 def step(drive: Tensor, state: GRUState, weights: Weights) -> tuple[GRUState, tuple[Tensor, ...]]:
     """h' = candidate + update ⊙ (h − candidate); candidate = tanh(drive + reset ⊙ (U h + b'))."""
-    width = state.hidden.shape[1]
     recurrent = torch.addmm(weights.recurrent_bias, state.hidden, weights.recurrent.t())
-    both = torch.sigmoid(drive[:, : 2 * width] + recurrent[:, : 2 * width])
-    reset, update = both.chunk(2, 1)
-    candidate = torch.tanh(torch.addcmul(drive[:, 2 * width :], reset, recurrent[:, 2 * width :]))
+    # One `chunk`, not slices: each slice's backward pass would fill a gradient of full width.
+    new, old = drive.chunk(3, 1), recurrent.chunk(3, 1)
+    reset = torch.sigmoid(new[0] + old[0])
+    update = torch.sigmoid(new[1] + old[1])
+    candidate = torch.tanh(torch.addcmul(new[2], reset, old[2]))
     hidden = torch.lerp(candidate, state.hidden, update)
     return GRUState(hidden), (reset, update, candidate)
 

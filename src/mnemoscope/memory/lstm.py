@@ -35,12 +35,11 @@ def drive(inputs: Tensor, weights: Weights) -> Tensor:
 
 def step(drive: Tensor, state: LSTMState, weights: Weights) -> tuple[LSTMState, tuple[Tensor, ...]]:
     """c' = forget ⊙ c + input ⊙ candidate and h' = output ⊙ tanh(c')."""
-    width = state.hidden.shape[1]
     raw = torch.addmm(drive, state.hidden, weights.recurrent.t())
-    # Input and forget gate lie side by side: one sigmoid serves both.
-    admit, keep = torch.sigmoid(raw[:, : 2 * width]).chunk(2, 1)
-    candidate = torch.tanh(raw[:, 2 * width : 3 * width])
-    show = torch.sigmoid(raw[:, 3 * width :])
+    # One `chunk`, not slices: each slice's backward pass would fill a gradient of full width.
+    admit, keep, candidate, show = raw.chunk(4, 1)
+    admit, keep, show = torch.sigmoid(admit), torch.sigmoid(keep), torch.sigmoid(show)
+    candidate = torch.tanh(candidate)
     cell = torch.addcmul(keep * state.cell, admit, candidate)
     hidden = show * torch.tanh(cell)
     return LSTMState(hidden, cell), (admit, keep, candidate, show)

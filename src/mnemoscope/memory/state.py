@@ -124,13 +124,13 @@ def row_mask(rows: Tensor | Sequence[int], batch: int) -> Tensor:
 
 
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors atomically, with a digest of their contents so that damage is noticed."""
+    """Write tensors atomically, with a digest of all that is written so that damage is noticed."""
     path = Path(path)
     # clone() cuts views free of the larger buffers they may look into
     whole = {name: t.detach().cpu().contiguous().clone() for name, t in sorted(tensors.items())}
     partial = path.with_name(path.name + ".partial")
     try:
-        save_file(whole, partial, {**metadata, "digest": _digest(whole)})
+        save_file(whole, partial, {**metadata, "digest": _digest(whole, metadata)})
         with open(partial, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
@@ -149,15 +149,15 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} is damaged or not a safetensors file: {error}") from error
-    if metadata.pop("digest", None) != _digest(tensors):
+    if metadata.pop("digest", None) != _digest(tensors, metadata):
         raise UserError(f"{path} is damaged: its contents do not match their digest")
     return tensors, metadata
 
 
-def _digest(tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
+def _digest(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
+    digest = hashlib.blake2b(json.dumps(metadata, sort_keys=True).encode(), digest_size=16)
     for name, tensor in sorted(tensors.items()):
-        digest.update(name.encode())
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 

@@ -52,7 +52,7 @@ def generate(
         # Inference mode saves a tenth of the time; clones made outside it can be trained on again.
         with torch.inference_mode():
             tokens, said = prompt, []
-            ended = torch.zeros_like(prompt[:, 0], dtype=torch.bool)
+            ended = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
             for _ in range(steps):
                 out = model(tokens, state)
                 state = out.state

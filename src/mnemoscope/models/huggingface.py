@@ -14,19 +14,22 @@ from mnemoscope.models.model import SequenceModel
 def from_gpt2(source: Any) -> SequenceModel:
     """Return our Transformer with the weights of a `transformers` GPT2LMHeadModel; same logits."""
     theirs = source.config
-    if theirs.model_type != "gpt2":
-        raise UserError(f"from_gpt2 needs a GPT-2 language model, not {theirs.model_type!r}")
+    if theirs.model_type != "gpt2" or not hasattr(source, "lm_head"):
+        raise UserError(f"from_gpt2 needs a GPT2LMHeadModel, not {type(source).__name__}")
     odd = {
         "activation_function": "gelu_new",
         "layer_norm_epsilon": 1e-5,
         "scale_attn_by_inverse_layer_idx": False,
         "scale_attn_weights": True,
         "add_cross_attention": False,
+        "tie_word_embeddings": True,
     }
     for name, expected in odd.items():
         if getattr(theirs, name) != expected:
             raise UserError(f"this GPT-2 has {name}={getattr(theirs, name)!r}, not {expected!r}")
     inner = theirs.n_inner or 4 * theirs.n_embd
+    if inner % theirs.n_embd:
+        raise UserError(f"this GPT-2 has n_inner={inner}, no multiple of n_embd={theirs.n_embd}")
     config = Attention.make(
         vocab=theirs.vocab_size,
         width=theirs.n_embd,

@@ -135,9 +135,10 @@ class SequenceModel(nn.Module):
         return places
 
     def _check(self, tokens: Tensor, state: StreamState | None, mask: Tensor | None) -> None:
-        if tokens.dim() != 2 or tokens.is_floating_point() or tokens.numel() == 0:
+        integers = tokens.dtype in (torch.int64, torch.int32)
+        if tokens.dim() != 2 or not integers or tokens.numel() == 0:
             raise UserError(
-                "tokens must be integers of shape (rows, length), not empty; "
+                "tokens must be int64 or int32 of shape (rows, length), not empty; "
                 f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
             )
         # On an accelerator this look would wait for the device; its embedding kernel checks.

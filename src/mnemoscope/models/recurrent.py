@@ -86,20 +86,22 @@ def to_torch(model: SequenceModel) -> nn.RNNBase:
         raise UserError(f"a model with {config.memory} memory has no counterpart in torch.nn")
     kind = CELLS[config.memory][1]
     module: nn.RNNBase = kind(config.width, config.width, config.layers, batch_first=True)
+    module.to(model.readout.weight)
     weights = {}
     for index, layer in enumerate(model.layers):
         kernel: Any = layer.kernel
         for name, weight in kernel.state_dict().items():
             weights[f"{name[:-1]}{index}"] = weight
     module.load_state_dict(weights)
-    return module.to(model.readout.weight)
+    return module
 
 
 def from_torch(model: SequenceModel, module: nn.RNNBase) -> None:
     """Copy the weights of an `nn.RNN`, `nn.LSTM` or `nn.GRU` into the model's layers."""
     config = model.config
     same_kind = isinstance(config, Recurrent) and type(module) is CELLS[config.memory][1]
-    plain = module.bias and not module.bidirectional and module.mode != "RNN_RELU"
+    plain = module.bias and not (module.bidirectional or module.proj_size)
+    plain = plain and module.mode != "RNN_RELU"
     theirs = (module.input_size, module.hidden_size, module.num_layers)
     if not (same_kind and plain and theirs == (config.width, config.width, config.layers)):
         raise UserError(

@@ -1,0 +1,10 @@
+"""Our code against what else there is, both timed in the same run: ``python -m benchmarks NAME``.
+
+One line here registers a benchmark: a module with TITLE, SETTING and ``run(quick) -> rows``.
+"""
+
+BENCHMARKS = {
+    "recurrent": "benchmarks.recurrent",
+    "transformer": "benchmarks.transformer",
+    "generation": "benchmarks.generation",
+}

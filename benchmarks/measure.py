@@ -1,0 +1,79 @@
+"""Time several ways to do one thing so that a busy machine disturbs all of them alike.
+
+They take turns (A, B, A, B …), and every round gives one ratio; the median over rounds is the
+figure, the middle half of the rounds its spread. Time is process CPU time on one thread.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+Times = dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The median over rounds, and the quartiles between which half of the rounds lie."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: its key in the JSON, what it says, and how it came out."""
+
+    key: str
+    what: str
+    ours: str
+    theirs: str
+    ratio: Ratio
+    goal: str = ""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute on one thread, then put back what was."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def interleave(ways: Mapping[str, Callable[[], object]], rounds: int) -> Times:
+    """CPU seconds of each way in each round, after one round that warms up and does not count."""
+    times: Times = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, work in ways.items():
+            start = time.process_time()
+            work()
+            spent = time.process_time() - start
+            if number > 0:
+                times[name].append(spent)
+    return times
+
+
+def ratio(over: list[float], under: list[float]) -> Ratio:
+    """Compare two ways round by round."""
+    rounds = [a / b for a, b in zip(over, under, strict=True)]
+    low, median, high = statistics.quantiles(rounds, n=4, method="inclusive")
+    return Ratio(median, low, high)
+
+
+def milliseconds(times: list[float]) -> str:
+    """The median as text, for a table."""
+    return f"{1e3 * statistics.median(times):.0f} ms"
+
+
+def tokens_per_second(times: list[float], tokens: int) -> str:
+    """The rate at the median time as text, for a table."""
+    return f"{tokens / statistics.median(times):,.0f} tokens/s"

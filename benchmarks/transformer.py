@@ -1,0 +1,141 @@
+"""Training a Transformer: our loop against a bare one, our model against Hugging Face's GPT-2."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from benchmarks.gpt2 import HEADS, LAYERS, VOCAB, pair
+from benchmarks.measure import Row, interleave, ratio, tokens_per_second
+from mnemoscope.data.batch import Batch, Split, Task
+from mnemoscope.models.model import SequenceModel
+from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.training.loop import _join, _Trainer, make_optimizer
+from mnemoscope.training.run import Run
+from mnemoscope.training.schedule import learning_rate
+
+TITLE = "Training a Transformer: our loop and our model against others"
+WIDTH, BATCH, LENGTH = 256, 8, 256
+STEPS_PER_ROUND, ROUNDS = 5, 9
+SETTING = (
+    f"Language model of {LAYERS} layers, width {WIDTH}, {HEADS} heads, vocabulary {VOCAB}, batch "
+    f"{BATCH}, length {LENGTH}, no dropout; same weights (from GPT-2) and batches, first losses "
+    "checked to be equal. *Loop* is our training step with its data, checks and metrics (one look "
+    f"at the losses per {STEPS_PER_ROUND} steps; a run looks half as often), without checkpoints "
+    "and evaluation; *bare* is a plain torch loop over prepared tensors: same fused AdamW, "
+    "clipping and schedule."
+)
+
+
+class Noise(Task):
+    """Random tokens, each to be told from the one before: nothing to learn, all of it to do."""
+
+    @property
+    def vocab(self) -> int:
+        return VOCAB
+
+    @property
+    def longest(self) -> int:
+        return LENGTH
+
+    def batch(
+        self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
+    ) -> Batch:
+        drawn = self.generator(step, seed, split).integers(VOCAB, size=(size, LENGTH + 1))
+        tokens, targets = drawn[:, :-1], drawn[:, 1:]
+        return Batch(tokens, targets, tokens * 0, tokens[:, 0] >= 0)
+
+
+class Bare:
+    """What one would write by hand: the least that trains."""
+
+    def __init__(
+        self, model: nn.Module, read: Callable[[Tensor], Tensor], settings: Training
+    ) -> None:
+        weights: Any = model.train()
+        self.model, self.read, self.settings = model, read, settings
+        self.optimizer = make_optimizer(weights, settings)
+        batches = [Noise().batch(i, BATCH, seed=settings.seed) for i in range(settings.steps)]
+        self.data = [(torch.tensor(one.tokens), torch.tensor(one.targets)) for one in batches]
+        self.done = 0
+        self.loss = torch.tensor(torch.nan)
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            for group in self.optimizer.param_groups:
+                group["lr"] = learning_rate(self.done, self.settings)
+            tokens, targets = self.data[self.done]
+            self.optimizer.zero_grad(set_to_none=True)
+            self.loss = F.cross_entropy(self.read(tokens).flatten(0, 1), targets.flatten())
+            torch.autograd.backward(self.loss)
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+            self.optimizer.step()
+            self.done += 1
+
+
+class Loop:
+    """The trainer behind `mnemoscope.training.loop.train`, a few steps at a time."""
+
+    def __init__(self, model: SequenceModel, settings: Training, folder: Path) -> None:
+        config = RunConfig("noise", Noise(), "attention", model.config, settings)
+        self.trainer = _Trainer(Run.create(folder, config), model, _join(settings), silent=True)
+        self.done = 0
+        self.loss = torch.tensor(torch.nan)
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.trainer.step(self.done)
+            self.done += 1
+        self.loss = self.trainer.pending[-1][1]
+        self.trainer._look()
+
+
+def run(quick: bool) -> list[Row]:
+    """Train three models at the same time, a few steps each in turn."""
+    count, rounds = (1, 2) if quick else (STEPS_PER_ROUND, ROUNDS)
+    # One step to compare losses, one round to warm up.
+    settings = Training.make(steps=1 + count * (rounds + 1), batch=BATCH, lr=3e-4, device="cpu")
+    in_loop, _ = pair(WIDTH)
+    ours, theirs = pair(WIDTH)
+    with tempfile.TemporaryDirectory() as folder:
+        loop = Loop(in_loop, settings, Path(folder) / "run")
+        bare = Bare(ours, lambda tokens: ours(tokens).logits, settings)
+        gpt2 = Bare(theirs, lambda tokens: theirs(tokens, use_cache=False).logits, settings)
+        contestants: dict[str, Bare | Loop] = {"loop": loop, "bare": bare, "gpt2": gpt2}
+        for one in contestants.values():
+            one.steps(1)
+        for one in contestants.values():
+            torch.testing.assert_close(one.loss.detach(), bare.loss.detach())
+        times = interleave(
+            {name: partial(one.steps, count) for name, one in contestants.items()}, rounds
+        )
+    return _rows(times, BATCH * LENGTH * count)
+
+
+def _rows(times: dict[str, list[float]], tokens: int) -> list[Row]:
+    rates = {name: tokens_per_second(spent, tokens) for name, spent in times.items()}
+    return [
+        Row(
+            key="loop_time_vs_bare",
+            what="our loop / bare torch loop, same model: time",
+            ours=rates["loop"],
+            theirs=rates["bare"],
+            ratio=ratio(times["loop"], times["bare"]),
+            goal="≤ 1.05",
+        ),
+        Row(
+            key="tokens_per_s_vs_hf_gpt2",
+            what="our model / Hugging Face GPT-2, same bare loop: tokens per second",
+            ours=rates["bare"],
+            theirs=rates["gpt2"],
+            ratio=ratio(times["gpt2"], times["bare"]),
+            goal="≥ 1",
+        ),
+    ]

@@ -1,0 +1,94 @@
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+from torch import Tensor
+
+from mnemoscope.models.model import SequenceModel, StreamState
+from mnemoscope.registry import find
+
+# A busy machine must not fail a test that is about mathematics.
+settings.register_profile("steady", deadline=None)
+settings.load_profile("steady")
+
+KINDS: dict[str, dict[str, Any]] = {
+    "rnn": {},
+    "lstm": {},
+    "gru": {},
+    "attention": {"heads": 2, "positions": "rotary"},
+    "attention sinusoidal": {"heads": 2, "positions": "sinusoidal"},
+    "attention learned": {"heads": 2, "positions": "learned", "context": 64},
+    "attention none": {"heads": 2, "positions": "none"},
+}
+
+
+def build(kind: str, dtype: torch.dtype = torch.float64, **options: Any) -> SequenceModel:
+    # A seed with which every one of these models says at least three different things, greedily.
+    torch.manual_seed(33)
+    values = {"vocab": 11, "width": 8, "layers": 2, **KINDS[kind], **options}
+    model: SequenceModel = find("memory", kind.split()[0]).make(**values).build().to(dtype)
+    # Weights this large make every token matter, so that a slip anywhere shows in the logits.
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(std=0.5)
+        # Without a favourite token, greedy speech wanders.
+        model.embedding.weight.mul_(3)
+        model.readout.bias.zero_()
+    return model.eval()
+
+
+def read(
+    model: SequenceModel,
+    tokens: Tensor,
+    lengths: list[int],
+    mask: Tensor | None = None,
+    state: StreamState | None = None,
+) -> tuple[Tensor, StreamState]:
+    logits, at = [], 0
+    for length in lengths:
+        part = None if mask is None else mask[:, at : at + length]
+        out = model(tokens[:, at : at + length], state, part)
+        logits.append(out.logits)
+        state, at = out.state, at + length
+    assert at == tokens.shape[1]
+    assert state is not None
+    return torch.cat(logits, 1), state
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Tensors this small gain nothing from more threads, and lose much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def make(request: pytest.FixtureRequest) -> Callable[..., SequenceModel]:
+    """Build a small model: once for every memory, and for attention with every positions."""
+    return lambda **options: build(request.param, **options)
+
+
+@pytest.fixture(scope="session")
+def make_named() -> Callable[..., SequenceModel]:
+    """Build the small model of the memory that is named first."""
+    return build
+
+
+@pytest.fixture(scope="session")
+def tokens_of() -> Callable[..., Tensor]:
+    """Draw token ids of the given shape."""
+
+    def draw(*shape: int, seed: int = 0) -> Tensor:
+        return torch.randint(11, shape, generator=torch.Generator().manual_seed(seed))
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def read_in() -> Callable[..., tuple[Tensor, StreamState]]:
+    """Read tokens in segments of the given lengths; all logits, and the state at the end."""
+    return read

@@ -1,0 +1,52 @@
+import pytest
+
+from mnemoscope.errors import UserError
+from mnemoscope.models.config import GRU, LSTM, RNN, Attention, ModelConfig
+from mnemoscope.registry import MEMORIES, TASKS, find
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("rnn", RNN), ("lstm", LSTM), ("gru", GRU), ("attention", Attention)]
+)
+def test_a_name_finds_its_config(name: str, kind: type[ModelConfig]) -> None:
+    assert find("memory", name) is kind
+    assert kind(vocab=5).memory == name
+
+
+def test_every_registered_memory_and_task_loads() -> None:
+    for kind, table in (("memory", MEMORIES), ("task", TASKS)):
+        for name, entry in table.items():
+            assert isinstance(find(kind, name), type)
+            assert entry.line
+
+
+def test_a_path_finds_what_nobody_registered() -> None:
+    assert find("memory", "mnemoscope.models.config:GRU") is GRU
+
+
+def test_an_unknown_name_brings_the_nearest() -> None:
+    with pytest.raises(UserError, match="unknown memory 'lsmt'; did you mean 'lstm'"):
+        find("memory", "lsmt")
+    with pytest.raises(UserError, match="unknown memory 'zzz'; known: attention, gru, lstm, rnn"):
+        find("memory", "zzz")
+
+
+@pytest.mark.parametrize("name", ["transformer", "Transformer"])
+def test_a_thing_that_goes_by_another_name(name: str) -> None:
+    with pytest.raises(UserError, match=f"unknown memory '{name}'; it goes by 'attention' here"):
+        find("memory", name)
+    with pytest.raises(UserError, match=f"unknown task '{name}'; known: "):
+        find("task", name)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no.such.module:Thing", "No module named 'no'"),
+        ("mnemoscope.models.config:Thing", "has no attribute 'Thing'"),
+        ("mnemoscope.models.config:", "has no attribute ''"),
+    ],
+)
+def test_a_path_that_leads_nowhere(path: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"cannot load memory '{path}' .*{message}"):
+        find("memory", path)

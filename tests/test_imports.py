@@ -1,0 +1,26 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"torch", "transformers", "plotly", "accelerate", "sklearn"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "mnemoscope",
+        "mnemoscope.registry",
+        "mnemoscope.models.config",
+        "mnemoscope.data.copying",
+        "mnemoscope.training.config",
+    ],
+)
+def test_what_is_only_named_is_not_loaded(module: str) -> None:
+    code = f"import json, sys, {module}; print(json.dumps(list(sys.modules)))"
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    loaded = set(json.loads(done.stdout))
+    assert module in loaded
+    assert not loaded & HEAVY
