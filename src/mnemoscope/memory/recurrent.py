@@ -30,12 +30,15 @@ class Cell:
     start  (vectors (B, D)) -> the state before the first token; the vectors are zeros
     drive  (inputs (B, T, I), weights) -> (B, T, G), all that does not depend on the state
     step   (drive (B, G), state, weights) -> (state, gates), one token
+    unroll (drives (B, T, G), state, recurrent weights, mask, watch) -> what `scan` returns, where
+           a memory has a faster way through a segment than one step after the other
     """
 
     gates: tuple[str, ...]
     start: Callable[[Tensor], Any]
     drive: Callable[[Tensor, Weights], Tensor]
     step: Callable[[Tensor, Any, Weights], tuple[Any, tuple[Tensor, ...]]]
+    unroll: Callable[..., tuple[Tensor, Any, Tensor | None]] | None = None
 
 
 def scan(
@@ -46,17 +49,27 @@ def scan(
     mask: Tensor | None = None,
     watch: bool = False,
 ) -> tuple[Tensor, Any, Tensor | None]:
-    """Read T steps one by one; a row does not move where its mask (B, T) is false.
+    """Read T steps; a row does not move where its mask (B, T) is false.
 
     Returns outputs (B, T, D), the state after the last step and, when watched, what the gates
     did, (B, T, number of gates, D).
     """
-    # One product for all steps, and `unbind` once: indexing inside the loop would make the
-    # backward pass quadratic in T.
-    drives = cell.drive(inputs, weights).unbind(1)
-    masks = [None] * len(drives) if mask is None else mask.unsqueeze(-1).unbind(1)
+    # One product for all steps.
+    drives = cell.drive(inputs, weights)
+    if cell.unroll is not None:
+        return cell.unroll(drives, state, weights.recurrent, mask, watch)
+    return step_by_step(cell, drives, state, weights, mask, watch)
+
+
+def step_by_step(
+    cell: Cell, drives: Tensor, state: Any, weights: Weights, mask: Tensor | None, watch: bool
+) -> tuple[Tensor, Any, Tensor | None]:
+    """What `scan` means: one `cell.step` after the other over drives (B, T, G)."""
+    # `unbind` once: indexing inside the loop would make the backward pass quadratic in T.
+    steps = drives.unbind(1)
+    masks = [None] * len(steps) if mask is None else mask.unsqueeze(-1).unbind(1)
     outputs, opened = [], []
-    for drive, moves in zip(drives, masks, strict=True):
+    for drive, moves in zip(steps, masks, strict=True):
         new, gates = cell.step(drive, state, weights)
         state = new if moves is None else _where(moves, new, state)
         outputs.append(state.hidden)

@@ -4,11 +4,12 @@ checkpoints/step-00000200/
   model.safetensors        weights
   optimizer.safetensors    AdamW's moments
   memory-0-0.safetensors   state carried by process 0, part 0 (tasks that go on)
-  complete.json            step, processes; written last
+  complete.json            step, processes, a digest of every file; written last
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -16,6 +17,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -72,13 +74,17 @@ def save(
                 "step": checkpoint.step,
                 "processes": processes,
                 "parts": len(checkpoint.memories),
-                "files": sorted(file.name for file in partial.iterdir()),
+                "files": {file.name: _digest(file) for file in partial.iterdir()},
             }
-            (partial / "complete.json").write_text(json.dumps(facts))
+            (partial / "complete.json").write_text(
+                json.dumps({"facts": facts, "seal": _seal(facts)})
+            )
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(partial, folder)
-            for old in _folders(root)[keep:]:
-                shutil.rmtree(old)
+            # Whatever lies after this step was not fit to go on from, or the run would have.
+            older = [other for other in _folders(root) if other < folder]
+            for other in set(_folders(root)) - {folder, *older[: keep - 1]}:
+                shutil.rmtree(other)
         wait()
     except (OSError, UserError) as error:
         shutil.rmtree(partial, ignore_errors=True)
@@ -89,23 +95,26 @@ def save(
     return folder
 
 
-def newest(root: Path, rank: int = 0, processes: int = 1) -> Checkpoint | None:
+def newest(root: Path, rank: int = 0, processes: int | None = None) -> Checkpoint | None:
     """Return the newest checkpoint that is whole, None when there is none."""
     for folder in _folders(root):
         try:
             return load(folder, rank, processes)
         except ProcessMismatchError:
             raise
-        except (OSError, UserError, KeyError, json.JSONDecodeError) as error:
+        except (OSError, UserError) as error:
             log.warning("checkpoint %s cannot be used, trying the one before: %s", folder, error)
     return None
 
 
-def load(folder: Path, rank: int = 0, processes: int = 1) -> Checkpoint:
-    """Read one checkpoint and check every file in it."""
-    facts = json.loads((folder / "complete.json").read_text())
+def load(folder: Path, rank: int = 0, processes: int | None = None) -> Checkpoint:
+    """Read one checkpoint and check every file in it.
+
+    ``processes`` is how many want to go on from it, None when only the weights matter.
+    """
+    facts = _checked(folder)
     carried = [name for name in facts["files"] if name.startswith("memory-")]
-    if carried and facts["processes"] != processes:
+    if carried and processes not in (None, facts["processes"]):
         raise ProcessMismatchError(
             f"{folder} holds the memories of {facts['processes']} processes, this run has "
             f"{processes}: resume with as many processes as before"
@@ -117,6 +126,34 @@ def load(folder: Path, rank: int = 0, processes: int = 1) -> Checkpoint:
     model, _ = read_tensors(folder / "model.safetensors")
     optimizer, _ = read_tensors(folder / "optimizer.safetensors")
     return Checkpoint(facts["step"], model, optimizer, memories)
+
+
+def _checked(folder: Path) -> dict[str, Any]:
+    """What complete.json says, once every file has proved to be as it was written.
+
+    Every process looks at the files of all, so that all of them choose the same checkpoint.
+    """
+    try:
+        content = json.loads((folder / "complete.json").read_text())
+        facts: dict[str, Any] = content["facts"]
+        whole = content["seal"] == _seal(facts)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder / 'complete.json'} is damaged: {error}") from error
+    if not whole:
+        raise UserError(f"{folder / 'complete.json'} is damaged: its seal does not match")
+    for name, digest in facts["files"].items():
+        if _digest(folder / name) != digest:
+            raise UserError(f"{folder / name} is damaged: it is not what was written")
+    return facts
+
+
+def _seal(facts: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 def _folders(root: Path) -> list[Path]:

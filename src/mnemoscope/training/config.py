@@ -148,20 +148,22 @@ class RunConfig:
         """Read what `to_yaml` wrote, or what somebody wrote by hand."""
         try:
             content = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        # Besides its own errors, yaml lets through those of values like the date 2024-13-45.
+        except (yaml.YAMLError, ValueError) as error:
             raise UserError(f"{where} is not valid YAML: {error}") from error
         if not isinstance(content, dict) or not {"task", "model"} <= set(content):
             raise UserError(f"{where} needs the parts task, model and (optionally) training")
-        extra = sorted(set(content) - {"task", "model", "training"})
+        extra = sorted(map(str, set(content) - {"task", "model", "training"}))
         if extra:
             hint = suggestion(extra[0], ["task", "model", "training"])
             raise UserError(f"{where} has an unknown part {extra[0]!r}; {hint}")
         options = {}
         for part in ("task", "model", "training"):
             values = content.get(part) or {}
-            if not isinstance(values, dict) or (part != "training" and "name" not in values):
+            own = None if part == "training" else "name"
+            if not isinstance(values, dict) or (own and not isinstance(values.get(own), str)):
                 raise UserError(f"{where}: {part} needs named values, among them its name")
-            options.update({f"{part}.{k}": v for k, v in values.items() if k != "name"})
+            options.update({f"{part}.{k}": v for k, v in values.items() if k != own})
         return cls.of(content["task"]["name"], content["model"]["name"], options)
 
 

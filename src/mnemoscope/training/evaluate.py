@@ -50,7 +50,7 @@ def evaluate(
             batch = next(stream)
             tokens = torch.from_numpy(batch.tokens).to(device)
             targets = torch.from_numpy(batch.targets).to(device)
-            if state is None or not task.carries:
+            if state is None or not task.carries or batch.starts.all():
                 state = None
             elif batch.starts.any():
                 state = state.reset(torch.from_numpy(batch.starts))

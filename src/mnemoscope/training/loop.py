@@ -35,41 +35,56 @@ class InterruptedRunError(UserError):
     """Somebody stopped the run; all it had done is in its last checkpoint."""
 
 
-def train(config: RunConfig, out: str | Path, model: SequenceModel | None = None) -> Run:
+class DivergedError(UserError):
+    """The loss or the gradient left the finite numbers."""
+
+
+def train(
+    config: RunConfig, out: str | Path, model: SequenceModel | None = None, silent: bool = False
+) -> Run:
     """Train a model (by default a fresh one, drawn from the seed) in a new folder."""
     config.check()
-    run = Run.create(out, config)
-    if model is None:
-        torch.manual_seed(derive(config.training.seed, "init"))
-        model = config.model.build()
-    return _Trainer(run, model).go(None)
+    if model is not None and model.config != config.model:
+        raise UserError(f"the run wants a model of {config.model!r}, given was {model.config!r}")
+    team = _join(config.training)
+    # One process makes the folder; to the others it would look like somebody else's.
+    if team.is_main_process:
+        Run.create(out, config, model)
+    team.wait_for_everyone()
+    run = Run(Path(out), config)
+    return _Trainer(run, run.untrained() if model is None else model, team, silent).go(None)
 
 
-def resume(folder: str | Path) -> Run:
+def resume(folder: str | Path, silent: bool = False) -> Run:
     """Go on with a run from its newest whole checkpoint; a finished run is returned as it is."""
     run = Run.open(folder)
     if run.finished:
         return run
-    torch.manual_seed(derive(run.config.training.seed, "init"))
-    trainer = _Trainer(run, run.config.model.build())
+    trainer = _Trainer(run, run.untrained(), _join(run.config.training), silent)
     found = checkpoint.newest(run.checkpoints, trainer.rank, trainer.processes)
     return trainer.go(found)
+
+
+def _join(settings: Training) -> Any:
+    """Find the other processes, among which a batch must divide evenly."""
+    team = machine.join(settings.device)
+    if settings.batch % (team.num_processes * settings.accumulate):
+        raise UserError(
+            f"batch {settings.batch} does not divide into {team.num_processes} processes × "
+            f"{settings.accumulate} parts"
+        )
+    return team
 
 
 class _Trainer:
     """One run in progress."""
 
-    def __init__(self, run: Run, model: SequenceModel) -> None:
+    def __init__(self, run: Run, model: SequenceModel, team: Any, silent: bool) -> None:
         self.run, self.config, self.settings = run, run.config, run.config.training
-        self.accelerator = machine.join(self.settings.device)
+        self.accelerator = team
         self.rank: int = self.accelerator.process_index
         self.processes: int = self.accelerator.num_processes
         self.device: torch.device = self.accelerator.device
-        if self.settings.batch % (self.processes * self.settings.accumulate):
-            raise UserError(
-                f"batch {self.settings.batch} does not divide into {self.processes} processes × "
-                f"{self.settings.accumulate} parts"
-            )
         self.model = model.to(self.device).train()
         self.reader: Callable[..., Any] = (
             torch.compile(self.model) if self.settings.compile else self.model
@@ -77,6 +92,7 @@ class _Trainer:
         self.optimizer = make_optimizer(self.model, self.settings)
         self.memories: list[StreamState | None] = [None] * self.settings.accumulate
         self.pending: list[tuple[int, Tensor, Tensor]] = []
+        self.silent = silent or self.rank > 0
         self.shown = float("nan")
         self.clock = time.perf_counter()
 
@@ -85,7 +101,7 @@ class _Trainer:
         first = self._begin() if start is None else self._continue(start)
         label = f"{self.config.task_name} · {self.config.memory}"
         with (
-            progress(label, self.settings.steps, first, silent=self.rank > 0) as show,
+            progress(label, self.settings.steps, first, silent=self.silent) as show,
             machine.stoppable() as stop_asked,
         ):
             for done in range(first + 1, self.settings.steps + 1):
@@ -171,7 +187,8 @@ class _Trainer:
         settings, carries = self.settings, self.config.task.carries
         tokens = torch.from_numpy(batch.tokens).to(self.device)
         targets = torch.from_numpy(batch.targets).to(self.device)
-        if not carries:
+        # A memory in which every row starts anew is dropped, or attention's would grow for ever.
+        if not carries or batch.starts.all():
             memory = None
         elif memory is not None and batch.starts.any():
             memory = memory.reset(torch.from_numpy(batch.starts))
@@ -247,11 +264,11 @@ class _Trainer:
             )
         self.clock = now
 
-    def _not_finite(self, step: int, loss: float, norm: float) -> UserError:
+    def _not_finite(self, step: int, loss: float, norm: float) -> DivergedError:
         good = checkpoint.newest(self.run.checkpoints, self.rank, self.processes)
         where = f"step {good.step} in {self.run.checkpoints}" if good else "none"
         rate = learning_rate(step - 1, self.settings)
-        return UserError(
+        return DivergedError(
             f"training of {self.run.folder} stopped at step {step}: the loss is {loss}, the norm "
             f"of the gradient {norm}, the learning rate {rate:.3g}. Last good checkpoint: {where}. "
             "Try a lower lr, a longer warmup or a smaller clip"

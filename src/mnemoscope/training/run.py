@@ -1,4 +1,7 @@
-"""A run is a plain folder: config.yaml, metrics.jsonl, checkpoints/, finally model.safetensors."""
+"""A run is a plain folder: config.yaml, metrics.jsonl, checkpoints/, finally model.safetensors.
+
+A run on text has a vocabulary.json too, one that began with given weights a start.safetensors.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from mnemoscope.data.text import Text
 from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.errors import UserError
 from mnemoscope.memory.state import read_tensors, write_tensors
 from mnemoscope.models.model import SequenceModel
+from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
 
@@ -25,8 +31,13 @@ class Run:
     config: RunConfig
 
     @classmethod
-    def create(cls, folder: str | Path, config: RunConfig) -> Run:
-        """Make a new folder for a run; one that holds anything already is never touched."""
+    def create(
+        cls, folder: str | Path, config: RunConfig, start: SequenceModel | None = None
+    ) -> Run:
+        """Make a new folder for a run; one that holds anything already is never touched.
+
+        ``start`` is the model to begin with when it is not a fresh one drawn from the seed.
+        """
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UserError(
@@ -35,9 +46,12 @@ class Run:
             )
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_text(folder / "config.yaml", config.to_yaml())
             if isinstance(config.task, Text):
                 config.task.vocabulary.save(folder / "vocabulary.json")
+            if start is not None:
+                write_tensors(folder / "start.safetensors", dict(start.state_dict()), {})
+            # Last, because it makes the folder a run that can be resumed.
+            write_text(folder / "config.yaml", config.to_yaml())
         except OSError as error:
             raise UserError(f"cannot write to {folder}: {error}") from error
         return cls(folder, config)
@@ -75,13 +89,36 @@ class Run:
 
     def log(self, **values: Any) -> None:
         """Append one line to the metrics."""
-        with open(self.folder / "metrics.jsonl", "a") as file:
-            file.write(json.dumps(values) + "\n")
+        path = self.folder / "metrics.jsonl"
+        try:
+            with open(path, "a") as file:
+                file.write(json.dumps(values) + "\n")
+        except OSError as error:
+            raise self._unwritable(path, error) from error
 
     def rewind(self, step: int) -> None:
         """Drop metrics after ``step``: they will be measured again."""
         kept = [json.dumps(entry) + "\n" for entry in self.metrics() if entry["step"] <= step]
-        write_text(self.folder / "metrics.jsonl", "".join(kept))
+        path = self.folder / "metrics.jsonl"
+        try:
+            write_text(path, "".join(kept))
+        except OSError as error:
+            raise self._unwritable(path, error) from error
+
+    def _unwritable(self, path: Path, error: OSError) -> UserError:
+        return UserError(
+            f"cannot write {path}: {error}. Checkpoints written before are intact; make room and "
+            f"go on with: mnemoscope resume {self.folder}"
+        )
+
+    def untrained(self) -> SequenceModel:
+        """The model before its first step: as it was given, or fresh weights from the seed."""
+        torch.manual_seed(derive(self.config.training.seed, "init"))
+        model = self.config.model.build()
+        given = self.folder / "start.safetensors"
+        if given.is_file():
+            model.load_state_dict(read_tensors(given)[0])
+        return model
 
     def finish(self, model: SequenceModel) -> None:
         """Write the final weights; from here on the run is finished."""

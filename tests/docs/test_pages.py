@@ -1,0 +1,85 @@
+"""The pages of the guide do what they say: their code is run as a reader would run it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mnemoscope as ms
+from mnemoscope.registry import MEMORIES, TASKS, Entry, find
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"```python(?: title=\"(?P<title>[\w.]+)\")?\n(?P<code>.*?)```", re.DOTALL)
+
+
+def blocks(page: str) -> list[tuple[str | None, str]]:
+    text = (DOCS / page).read_text()
+    return [(match["title"], match["code"]) for match in BLOCK.finditer(text)]
+
+
+def run(code: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", ["index.md", "memories.md", "training.md"])
+def test_code_on_the_page_runs(page: str, tmp_path: Path) -> None:
+    if page == "memories.md":
+        pytest.importorskip("transformers", reason="the page shows a GPT-2 of transformers")
+    code = [code for _, code in blocks(page)]
+    assert code
+    run("\n".join(code), tmp_path)
+
+
+@pytest.fixture
+def trace_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which a reader has followed the page."""
+    files = {title: code for title, code in blocks("add-a-memory.md") if title}
+    for title, code in files.items():
+        (tmp_path / title).write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_the_memory_of_the_page_passes_the_check_of_the_page(trace_home: Path) -> None:
+    assert run((trace_home / "check.py").read_text(), trace_home).endswith("bytes\n")
+
+
+def test_the_memory_of_the_page_trains_by_path_and_by_name(
+    trace_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_path = ms.train("copy", "trace:Trace", trace_home / "a", lag=2, steps=5, fade=0.5)
+    assert ms.load(by_path.folder).config.fade == 0.5
+
+    line = next(code for title, code in blocks("add-a-memory.md") if title is None)
+    (name, entry), *rest = eval(f"{{{line}}}", {"Entry": Entry}).items()
+    assert not rest
+    assert (name, entry.path.rpartition(":")[2]) == ("trace", "Trace")
+    monkeypatch.setitem(MEMORIES, name, Entry("trace:Trace", entry.line))
+    by_name = ms.train("copy", "trace", trace_home / "b", lag=2, steps=5, fade=0.5)
+    assert by_name.metrics()[-1]["valid_loss"] == by_path.metrics()[-1]["valid_loss"]
+
+    model = ms.load(by_name.folder)
+    again = ms.train("copy", model, trace_home / "c", lag=2, steps=5)
+    assert again.config.memory == "trace"
+
+
+def test_every_memory_and_task_has_its_place_in_the_guide() -> None:
+    for name in MEMORIES:
+        assert f"`{name}`" in (DOCS / "memories.md").read_text()
+        assert find("memory", name).__doc__
+    for name in TASKS:
+        assert re.search(rf"^## .*\b{name}\b", (DOCS / "tasks.md").read_text(), re.MULTILINE)
+
+
+def test_pictures_on_the_pages_exist() -> None:
+    for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]:
+        for target in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text()):
+            assert (page.parent / target).is_file(), f"{page.name} shows {target}"
