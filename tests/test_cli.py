@@ -74,6 +74,24 @@ def test_a_second_run_gets_a_folder_of_its_own(
         assert torch.equal(one, other)
 
 
+def test_a_config_file_trains_with_options_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = ms.train("copy", "gru", "first", lag=2, steps=2, width=4)
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "first/config.yaml", "--steps", "3", "--out", "second"])
+    assert not ended.value.code
+    assert ms.load("second").config == first.config.model
+    assert Path("second/config.yaml").read_text() == first.config.to_yaml().replace(
+        "steps: 2", "steps: 3"
+    )
+    told = refused(capsys, "train", "first/config.yaml", "--memory", "rnn")
+    assert "names its model already" in told
+    assert "cannot read" in refused(capsys, "train", "nowhere.yaml")
+    assert "did you mean 'steps'" in refused(capsys, "train", "first/config.yaml", "--stepz", "3")
+
+
 def test_mistakes_are_found_before_torch_is_imported() -> None:
     script = (
         "import sys\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -32,26 +33,55 @@ def build(memory: str, **options: Any) -> SequenceModel:
     return model
 
 
-def train(task: str, model: str | SequenceModel, out: str | Path, **options: Any) -> Run:
+def train(
+    task: str | Path,
+    model: str | SequenceModel | None = None,
+    out: str | Path | None = None,
+    **options: Any,
+) -> Run:
     """Train a memory by name, or a model that exists, on a task; leaves a run in ``out``.
 
     Options belong to the task, the model or the training, by plain name: ``lag=50, steps=2000``.
+    A YAML file such as a run's config.yaml can stand for task and model; options change it.
+    Without ``out`` the first free of runs/TASK-MEMORY, runs/TASK-MEMORY-2 … is taken.
     """
-    if isinstance(model, str):
-        config = RunConfig.of(task, model, options)
-        start = None
+    start = None
+    if Path(task).suffix in (".yaml", ".yml"):
+        if model is not None:
+            raise UserError(f"{task} names its model already: give one or the other")
+        config = RunConfig.from_yaml(_text(Path(task)), str(task), options)
+    elif model is None or isinstance(model, str):
+        config = RunConfig.of(str(task), model or "lstm", options)
     else:
         shape = {f"model.{key}": value for key, value in model.config.model_dump().items()}
-        kind = type(model.config)
-        named = model.config.memory in MEMORIES and find("memory", model.config.memory) is kind
-        name = model.config.memory if named else f"{kind.__module__}:{kind.__qualname__}"
-        config = RunConfig.of(task, name, {**options, **shape})
+        config = RunConfig.of(str(task), _name(model), {**options, **shape})
         start = model
     # Whatever is wrong with the options shows here; only then comes torch, which takes its time.
     config.check()
     from mnemoscope.training import loop
 
-    return loop.train(config, out, start)
+    return loop.train(config, out or _free_folder(f"{config.task_name}-{config.memory}"), start)
+
+
+def _name(model: SequenceModel) -> str:
+    """What the memory of a model is registered as, or else the path of its config."""
+    kind, name = type(model.config), model.config.memory
+    if name in MEMORIES and find("memory", name) is kind:
+        return name
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+
+
+def _free_folder(name: str) -> Path:
+    safe = name.replace(":", "-").replace("/", "-")
+    names = itertools.chain([safe], (f"{safe}-{number}" for number in itertools.count(2)))
+    return next(path for path in (Path("runs") / one for one in names) if not path.exists())
 
 
 def resume(folder: str | Path) -> Run:

@@ -88,13 +88,14 @@ def list_names(name: str | None = None, /) -> None:
         "mnemoscope train copy --memory gru --lag 30",
         "mnemoscope train characters --memory attention --source book.txt",
         "mnemoscope train recall --pairs 8 --length 64 --out runs/recall",
+        "mnemoscope train runs/recall/config.yaml --lr 0.003 --out runs/faster",
     ),
 )
 def train(
     task: str,
     /,
     *options: Options,
-    memory: str = "lstm",
+    memory: str | None = None,
     out: Path | None = None,
 ) -> None:
     """Train a model with some memory on a task.
@@ -106,16 +107,15 @@ def train(
     Parameters
     ----------
     task
-        What to learn: see "mnemoscope list tasks".
+        What to learn: see "mnemoscope list tasks"; or a YAML file with all of it.
     memory
-        What to learn it with: see "mnemoscope list memories".
+        What to learn it with: see "mnemoscope list memories"; by default lstm.
     out
         A new folder for the run; by default runs/TASK-MEMORY.
     """
     from mnemoscope.api import train as run_training
 
-    folder = out or _free_folder(f"{task}-{memory}")
-    _say_trained(run_training(task, memory, folder, **_pairs(options)))
+    _say_trained(run_training(task, memory, out, **_pairs(options)))
 
 
 @app.command(
@@ -302,13 +302,6 @@ def _pairs(tokens: Sequence[str]) -> dict[str, str]:
 
 def _plural(kind: str) -> str:
     return next(plural for plural, one in PLURALS.items() if one == kind)
-
-
-def _free_folder(name: str) -> Path:
-    """The first of runs/NAME, runs/NAME-2, runs/NAME-3 … that does not exist."""
-    safe = name.replace(":", "-").replace("/", "-")
-    names = itertools.chain([safe], (f"{safe}-{number}" for number in itertools.count(2)))
-    return next(path for path in (Path("runs") / one for one in names) if not path.exists())
 
 
 def _show_options(console: Console, name: str, line: str, kind: Any) -> None:

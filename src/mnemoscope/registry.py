@@ -26,7 +26,7 @@ MEMORIES = {
     "lstm": Entry("mnemoscope.models.config:LSTM", "a cell behind input, forget and output gates"),
     "gru": Entry("mnemoscope.models.config:GRU", "one vector behind reset and update gates"),
     "attention": Entry(
-        "mnemoscope.models.config:Attention", "Transformer: keys and values of every token read"
+        "mnemoscope.models.config:Attention", "Transformer: keys and values of the tokens read"
     ),
 }
 
@@ -66,6 +66,8 @@ def find(kind: str, name: str) -> Any:
         hint = f"it goes by {meant!r} here" if meant in table else suggestion(name, table)
         raise UserError(f"unknown {kind} {name!r}; {hint}")
     module, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), attribute]):
+        raise UserError(f"{name!r} is not a path of the form package.module:Name")
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:

@@ -1,13 +1,8 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
 
 from mnemoscope.data.batch import NO_QUESTION, Batch, Task
-
-# A busy machine must not fail a test that is about mathematics.
-settings.register_profile("steady", deadline=None)
-settings.load_profile("steady")
 
 
 def _lines(task: type[Task]) -> list[str]:

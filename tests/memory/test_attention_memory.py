@@ -143,7 +143,7 @@ def test_the_first_mask_may_come_late() -> None:
 def test_dropout_drops_only_when_asked(dropout: float) -> None:
     q, k, v = (draw(ROWS, HEADS, 9, SIZE, seed=seed) for seed in range(3))
     torch.manual_seed(0)
-    found = attend(q, append(None, k, v), dropout)
+    found = attend(q, append(None, k, v), dropout=dropout)
     assert torch.equal(found, attend(q, append(None, k, v))) == (dropout == 0)
 
 
@@ -153,3 +153,31 @@ def test_padding_sees_itself_instead_of_nothing() -> None:
     found = attend(q, append(None, k, v, mask))
     # Softmax over nothing is 0 / 0; which backend says NaN and which says 0 must not matter.
     torch.testing.assert_close(found[0, :, :2], v[0, :, :2], rtol=0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_a_bounded_context_looks_back_so_far_and_no_further(data: st.DataObject) -> None:
+    context = data.draw(st.integers(1, 6), "context")
+    pieces = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=5), "pieces")
+    total = sum(pieces)
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99), "seed"))
+    queries, keys, values = torch.randn(3, 2, 2, total, 4, generator=generator, dtype=torch.float64)
+
+    expected = torch.empty_like(queries)
+    for t in range(total):
+        first = max(0, t - context + 1)
+        scores = (queries[:, :, t, None] * keys[:, :, first : t + 1]).sum(-1) / 2
+        weights = scores.softmax(-1)[..., None]
+        expected[:, :, t] = (weights * values[:, :, first : t + 1]).sum(2)
+
+    with torch.set_grad_enabled(data.draw(st.booleans(), "gradients")):
+        state, start, found = None, 0, []
+        for length in pieces:
+            here = slice(start, start + length)
+            state = append(state, keys[:, :, here], values[:, :, here])
+            found.append(attend(queries[:, :, here], state, context))
+            state = state.last(context - 1)
+            assert state.length == min(start + length, context - 1)
+            start += length
+    torch.testing.assert_close(torch.cat(found, 2), expected, atol=1e-12, rtol=0)

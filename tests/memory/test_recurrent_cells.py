@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from mnemoscope.memory import gru, lstm, rnn
-from mnemoscope.memory.recurrent import Cell, Weights, scan
+from mnemoscope.memory.recurrent import Cell, Weights, scan, step_by_step
 
 INPUT, WIDTH = 3, 5
 CELLS: dict[str, tuple[Cell, type[nn.RNNBase], int]] = {
@@ -155,3 +155,38 @@ def test_no_gradient_reaches_padding(name: str) -> None:
     outputs, _, _ = scan(CELLS[name][0], inputs, state, weights_of(name), moves)
     (gradient,) = torch.autograd.grad(outputs.square().sum(), inputs)
     assert torch.equal(gradient.abs().sum(-1) > 0, moves)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(("rows", "steps"), [(1, 1), (3, 8)])
+def test_the_unrolled_lstm_is_step_after_step(rows: int, steps: int, padded: bool) -> None:
+    weights, inputs = weights_of("lstm"), draw(rows, steps, INPUT, seed=5).requires_grad_()
+    start = start_of("lstm", rows)
+    mask = draw(rows, steps, seed=6) > 0 if padded else None
+    drives = lstm.drive(inputs, weights)
+    slow = step_by_step(lstm.CELL, drives, lstm.LSTMState(*start), weights, mask, watch=True)
+    fast = scan(lstm.CELL, inputs, lstm.LSTMState(*start), weights, mask, watch=True)
+    leaves = [inputs, *start, *weights]
+    gradients = []
+    for outputs, state, gates in (slow, fast):
+        loss = (outputs * draw(rows, steps, WIDTH, seed=7)).sum()
+        loss = loss + (state.hidden * draw(rows, WIDTH, seed=8)).sum() + state.cell.pow(2).sum()
+        gradients.append(torch.autograd.grad(loss, leaves))
+        assert gates is not None
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    for one, other in zip((slow[0], slow[2]), (fast[0], fast[2]), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-14)
+    torch.testing.assert_close(slow[1].cell, fast[1].cell, rtol=0, atol=1e-14)
+
+
+def test_the_gradient_of_the_unrolled_lstm_is_that_of_finite_differences() -> None:
+    weights, inputs = weights_of("lstm"), draw(2, 4, INPUT, seed=5).requires_grad_()
+    mask = torch.tensor([[True, True, False, True], [False, True, True, True]])
+
+    def read(inputs: Tensor, hidden: Tensor, cell: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+        state = lstm.LSTMState(hidden, cell)
+        outputs, state, _ = scan(lstm.CELL, inputs, state, Weights(*weights), mask)
+        return outputs, state.cell
+
+    assert torch.autograd.gradcheck(read, (inputs, *start_of("lstm", 2), *weights))

@@ -1,17 +1,12 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import settings
 from torch import Tensor
 
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.registry import find
-
-# A busy machine must not fail a test that is about mathematics.
-settings.register_profile("steady", deadline=None)
-settings.load_profile("steady")
 
 KINDS: dict[str, dict[str, Any]] = {
     "rnn": {},
@@ -21,6 +16,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "attention sinusoidal": {"heads": 2, "positions": "sinusoidal"},
     "attention learned": {"heads": 2, "positions": "learned", "context": 64},
     "attention none": {"heads": 2, "positions": "none"},
+    "attention short": {"heads": 2, "positions": "rotary", "context": 5},
 }
 
 
@@ -55,15 +51,6 @@ def read(
     assert at == tokens.shape[1]
     assert state is not None
     return torch.cat(logits, 1), state
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Tensors this small gain nothing from more threads, and lose much on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session", params=KINDS)

@@ -44,9 +44,14 @@ def test_a_thing_that_goes_by_another_name(name: str) -> None:
     [
         ("no.such.module:Thing", "No module named 'no'"),
         ("mnemoscope.models.config:Thing", "has no attribute 'Thing'"),
-        ("mnemoscope.models.config:", "has no attribute ''"),
     ],
 )
 def test_a_path_that_leads_nowhere(path: str, message: str) -> None:
     with pytest.raises(UserError, match=f"cannot load memory '{path}' .*{message}"):
+        find("memory", path)
+
+
+@pytest.mark.parametrize("path", [":x", ".a:b", "a..b:c", "mnemoscope.models.config:", "a b:c"])
+def test_a_path_that_is_none(path: str) -> None:
+    with pytest.raises(UserError, match="not a path of the form"):
         find("memory", path)

@@ -1,23 +1,14 @@
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import settings
 
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.run import Run
-
-# A busy machine must not fail a test that is about mathematics.
-settings.register_profile("steady", deadline=None)
-settings.load_profile("steady")
-
-# Children and torchrun's processes compute with one thread, as the tests do.
-os.environ["OMP_NUM_THREADS"] = "1"
 
 SMALL = {
     "width": 8,
@@ -27,14 +18,6 @@ SMALL = {
     "device": "cpu",
     "evaluate_batches": 1,
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The memory of a Transformer: the key and the value of every token read so far.
+"""The memory of a Transformer: the keys and the values of the tokens it can look back at.
 
 Shapes: B rows, H heads, T new tokens, S tokens in memory after them, E width of a head.
 
@@ -26,11 +26,11 @@ class _Room:
     values: Tensor
     taken: int
 
-    def takes(self, before: int, new: int) -> bool:
-        """Whether a state of ``before`` tokens may write ``new`` ones here: it is the newest."""
+    def takes(self, end: int, new: int) -> bool:
+        """Whether a state that ends at ``end`` may write ``new`` tokens here: it is the newest."""
         # torch forbids writing into tensors of inference mode once that mode is left.
         writable = torch.is_inference_mode_enabled() or not self.keys.is_inference()
-        return writable and self.taken == before and before + new <= self.keys.shape[2]
+        return writable and self.taken == end and end + new <= self.keys.shape[2]
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,33 @@ class AttentionState(State):
     keys: Tensor
     values: Tensor
     visible: Tensor | None = None
-    # Derived, never saved: where the views may grow in place.
-    _room: list[_Room] = field(default_factory=list, init=False, repr=False, compare=False)
+    # Derived, never saved: the room the views may grow in, and where in it they end.
+    _place: list[tuple[_Room, int]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     @property
     def length(self) -> int:
         """Tokens held, padding included."""
         return self.keys.shape[2]
+
+    def last(self, count: int) -> AttentionState:
+        """Return the newest ``count`` tokens of every row; those before are forgotten."""
+        drop = self.length - count
+        if drop <= 0:
+            return self
+        if self.visible is not None:
+            # Padding goes first: it must not take the place of a token.
+            order = torch.argsort(self.visible.to(torch.uint8), dim=1, stable=True)[:, drop:]
+            heads, size = self.keys.shape[1], self.keys.shape[3]
+            where = order[:, None, :, None].expand(-1, heads, -1, size)
+            keys, values = self.keys.gather(2, where), self.values.gather(2, where)
+            return AttentionState(keys, values, self.visible.gather(1, order))
+        state = AttentionState(
+            self.keys.narrow(2, drop, count), self.values.narrow(2, drop, count), None
+        )
+        state._place.extend(self._place)
+        return state
 
     def _forget(self, fresh: Tensor) -> AttentionState:
         visible = self.visible
@@ -68,16 +88,17 @@ def append(
         return AttentionState(*joined, visible)
 
     before, new = state.length, keys.shape[2]
-    room = state._room[0] if state._room else None
-    if room is None or not room.takes(before, new):
-        room = _make_room(state, before + new)
-    room.keys.narrow(2, before, new).copy_(keys)
-    room.values.narrow(2, before, new).copy_(values)
-    room.taken = before + new
+    room, end = state._place[0] if state._place else (None, before)
+    if room is None or not room.takes(end, new):
+        room, end = _make_room(state, before + new), before
+    room.keys.narrow(2, end, new).copy_(keys)
+    room.values.narrow(2, end, new).copy_(values)
+    room.taken = end + new
+    first, total = end - before, before + new
     grown = AttentionState(
-        room.keys.narrow(2, 0, room.taken), room.values.narrow(2, 0, room.taken), visible
+        room.keys.narrow(2, first, total), room.values.narrow(2, first, total), visible
     )
-    grown._room.append(room)
+    grown._place.append((room, room.taken))
     return grown
 
 
@@ -109,21 +130,32 @@ def _visibility(state: AttentionState | None, keys: Tensor, mask: Tensor | None)
     return torch.cat((past, mask), 1)
 
 
-def attend(queries: Tensor, state: AttentionState, dropout: float = 0.0) -> Tensor:
-    """Causal softmax attention of the newest T tokens, (B, H, T, E), over all S in the state."""
+def attend(
+    queries: Tensor, state: AttentionState, context: int | None = None, dropout: float = 0.0
+) -> Tensor:
+    """Softmax attention of the newest T tokens, (B, H, T, E), over the S in the state.
+
+    Every token sees itself and those before it, at most ``context`` in all.
+    """
     new, total = queries.shape[2], state.length
-    mask, causal = None, False
-    if state.visible is not None:
-        order = torch.ones(new, total, dtype=torch.bool, device=queries.device)
+    beyond = context is not None and total > context
+    if state.visible is None and not beyond and new in (1, total):
+        causal = new == total and new > 1
+        return F.scaled_dot_product_attention(
+            queries, state.keys, state.values, dropout_p=dropout, is_causal=causal
+        )
+    mask = torch.ones(new, total, dtype=torch.bool, device=queries.device).tril(total - new)
+    if state.visible is None:
+        if context is not None:
+            mask = mask.triu(total - new - context + 1)
+    else:
+        mask = mask & state.visible[:, None, None, :]
+        if context is not None and beyond:
+            place = state.visible.cumsum(1)  # among the row's own tokens: padding takes no place
+            near = place[:, -new:, None] - place[:, None, :] < context
+            mask = mask & near[:, None]
         # A query always sees itself, so a padded row gives a number nobody reads instead of NaN.
-        itself = torch.eye(new, dtype=torch.bool, device=queries.device)
-        mask = order.tril(total - new) & state.visible[:, None, None, :]
-        mask[..., total - new :] |= itself
-    elif new == total:
-        causal = True
-    elif new > 1:
-        order = torch.ones(new, total, dtype=torch.bool, device=queries.device)
-        mask = order.tril(total - new)
+        mask[..., total - new :] |= torch.eye(new, dtype=torch.bool, device=queries.device)
     return F.scaled_dot_product_attention(
-        queries, state.keys, state.values, attn_mask=mask, dropout_p=dropout, is_causal=causal
+        queries, state.keys, state.values, attn_mask=mask, dropout_p=dropout
     )

@@ -56,7 +56,7 @@ def unroll(
     drives (B, T, 4D), recurrent (4D, D), mask (B, T). Returns what `recurrent.scan` returns.
     """
     kind = drives.dtype  # bfloat16 under autocast
-    outputs, cell, gates = _Unrolled.apply(
+    outputs, cell, gates = _Unrolled.apply(  # type: ignore[no-untyped-call]
         drives, state.hidden.to(kind), state.cell.to(kind), recurrent.to(kind), mask, watch
     )
     return outputs, LSTMState(outputs[:, -1], cell), gates

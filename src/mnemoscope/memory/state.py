@@ -73,6 +73,10 @@ class State:
     def select(self, rows: Tensor | Sequence[int]) -> Self:
         """Return the named rows in the given order; a row may come twice (beam search)."""
         chosen = torch.as_tensor(rows)
+        if chosen.dtype == torch.bool:
+            chosen = row_mask(chosen, self.batch).nonzero().squeeze(1)
+        if not row_mask(chosen, self.batch).any():
+            raise UserError("select needs at least one row")
         return self.map(lambda tensor: tensor.index_select(0, chosen.to(tensor.device)))
 
     def reset(self, rows: Tensor | Sequence[int]) -> Self:
@@ -108,6 +112,20 @@ class State:
         return state
 
 
+@dataclass(frozen=True)
+class StreamState(State):
+    """All that a model carries from one segment to the next.
+
+    layers  one state per layer
+    count   (B,) tokens each row has read; None when positions do not matter to the model
+    owner   which model wrote it, as JSON
+    """
+
+    layers: tuple[State, ...]
+    count: Tensor | None
+    owner: str
+
+
 def row_mask(rows: Tensor | Sequence[int], batch: int) -> Tensor:
     """Turn row indices or a boolean mask into a boolean mask of shape (batch,)."""
     chosen = torch.as_tensor(rows)
@@ -115,6 +133,8 @@ def row_mask(rows: Tensor | Sequence[int], batch: int) -> Tensor:
         if chosen.shape != (batch,):
             raise UserError(f"a row mask of shape {tuple(chosen.shape)} for a batch of {batch}")
         return chosen
+    if chosen.is_floating_point() and chosen.numel() > 0:
+        raise UserError(f"rows must be whole numbers or a boolean mask: got {rows}")
     outside = [int(row) for row in chosen.flatten() if not 0 <= row < batch]
     if outside:
         raise UserError(f"row {outside[0]} does not exist in a batch of {batch}")

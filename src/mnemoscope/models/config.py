@@ -35,6 +35,11 @@ class ModelConfig(Config):
         """Most tokens one stream can have, None when there is no end."""
         return None
 
+    @property
+    def reach(self) -> int | None:
+        """How many tokens one look back takes in, None when all of them."""
+        return None
+
 
 class Recurrent(ModelConfig):
     """RNN, LSTM and GRU: layers of cells, the state is a vector or two per layer."""
@@ -67,14 +72,16 @@ class GRU(Recurrent):
 
 
 class Attention(ModelConfig):
-    """Decoder Transformer with pre-norm blocks; its memory is the keys and values of all tokens."""
+    """Decoder Transformer with pre-norm blocks; it keeps keys and values of the last tokens."""
 
     memory: Literal["attention"] = "attention"
     heads: int = Field(4, ge=1, description="attention heads; must divide width")
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
         "rotary", description="how a token knows where it stands"
     )
-    context: int = Field(1024, ge=1, description="longest stream, for learned positions only")
+    context: int = Field(
+        1024, ge=2, description="tokens a layer looks back at; learned positions end there"
+    )
     hidden: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
     tied: bool = Field(False, description="read out with the embedding's weights")
 
@@ -94,6 +101,11 @@ class Attention(ModelConfig):
     def limit(self) -> int | None:
         """Learned positions end; all others go on."""
         return self.context if self.positions == "learned" else None
+
+    @property
+    def reach(self) -> int:
+        """Every layer looks back over the context."""
+        return self.context
 
     def build(self) -> SequenceModel:
         """Return the stack of attention blocks."""

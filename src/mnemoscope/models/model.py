@@ -15,23 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.errors import UserError
-from mnemoscope.memory.state import State
+from mnemoscope.memory.state import StreamState as StreamState
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.models.positions import Positions, Rotation
-
-
-@dataclass(frozen=True)
-class StreamState(State):
-    """All that a model carries from one segment to the next.
-
-    layers  one state per layer
-    count   (B,) tokens each row has read; None when positions do not matter to the model
-    owner   which model wrote it, as JSON
-    """
-
-    layers: tuple[State, ...]
-    count: Tensor | None
-    owner: str
 
 
 @dataclass(frozen=True)

@@ -18,26 +18,28 @@ from mnemoscope.models.positions import Positions, rotate
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention of a segment over itself and all that was read before."""
+    """Multi-head attention of a segment over itself and what was read before."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int, context: int, dropout: float) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.context, self.dropout = heads, context, dropout
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
     def forward(
         self, vectors: Tensor, state: AttentionState | None, context: Context
     ) -> tuple[Tensor, AttentionState]:
-        """vectors (B, T, D) -> what was found (B, T, D), and the memory with T tokens more."""
+        """vectors (B, T, D) -> what was found (B, T, D), and the memory of the last tokens."""
         batch, length, width = vectors.shape
         heads = self.qkv(vectors).view(batch, length, 3, self.heads, -1)
         queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, E)
         if context.rotation is not None:
             queries, keys = rotate(queries, context.rotation), rotate(keys, context.rotation)
         state = append(state, keys, values, context.mask)
-        found = attend(queries, state, self.dropout if self.training else 0.0)
-        return self.out(found.transpose(1, 2).reshape(batch, length, width)), state
+        found = attend(queries, state, self.context, self.dropout if self.training else 0.0)
+        vectors = self.out(found.transpose(1, 2).reshape(batch, length, width))
+        # The next token sees itself and context − 1 before it: nothing older is needed again.
+        return vectors, state.last(self.context - 1)
 
 
 class Block(nn.Module):
@@ -46,7 +48,7 @@ class Block(nn.Module):
     def __init__(self, config: Attention) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(config.width)
-        self.attention = SelfAttention(config.width, config.heads, config.dropout)
+        self.attention = SelfAttention(config.width, config.heads, config.context, config.dropout)
         self.norm2 = nn.LayerNorm(config.width)
         self.expand = nn.Linear(config.width, config.hidden * config.width)
         self.contract = nn.Linear(config.hidden * config.width, config.width)

@@ -90,7 +90,7 @@ class Lag(Study):
             shortest=1,
         )
         models = {
-            memory: sized(memory, self.parameters, vocab=task.vocab, **_shape(memory))
+            memory: sized(memory, self.parameters, vocab=task.vocab, **self._shape(memory))
             for memory in self.memories
         }
         trials = {
@@ -141,21 +141,23 @@ class Lag(Study):
             },
             "trials": rows,
             "spelling": {
-                memory: [spell(memory, seed, **_shape(memory)) for seed in range(self.seeds)]
+                memory: [spell(memory, seed, **self._shape(memory)) for seed in range(self.seeds)]
                 for memory in self.memories
             },
         }
+
+    def _shape(self, memory: str) -> dict[str, Any]:
+        """What a memory needs to have a chance at the task."""
+        if memory != "attention":
+            return {}
+        # One layer cannot tell "the second symbol" from "a symbol"; and it must see all waits.
+        return {"layers": 2, "context": max(*self.tested, self.trained) + 2 * self.items}
 
     def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
         """Say and draw what was seen."""
         from mnemoscope.studies import lag_page
 
         return lag_page.tell(result, folder / "runs")
-
-
-def _shape(memory: str) -> dict[str, Any]:
-    # One layer of attention cannot tell "the second symbol after" from "a symbol": it takes two.
-    return {"layers": 2} if memory == "attention" else {}
 
 
 def ask(folder: Path, waits: Sequence[int], trained: int, episodes: int) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class RunConfig:
 
     def check(self) -> None:
         """Raise `UserError` when the parts do not fit each other. Loads the task's data."""
-        vocab, limit, longest = self.task.vocab, self.model.limit, self.task.longest
+        vocab, longest = self.task.vocab, self.task.longest
         if self.model.vocab < vocab:
             raise UserError(
                 f"the task uses {vocab} token ids but the model's vocabulary has only "
@@ -99,13 +99,12 @@ class RunConfig:
             )
         if self.model.readout == "last":
             raise UserError("tasks ask at every token: train with readout='every'")
-        if limit is not None and longest is not None and longest > limit:
+        if longest is not None and longest > (self.model.reach or longest):
             raise UserError(
                 f"one episode of {self.task_name!r} has {longest} tokens, longer than the context "
-                f"of {limit} learned positions: raise context, shorten the task (lag, length), or "
-                "choose rotary or sinusoidal positions"
+                f"of {self.model.reach}: raise context or shorten the task (lag, length)"
             )
-        if limit is not None and longest is None:
+        if longest is None and self.model.limit is not None:
             raise UserError(
                 "a text has no end but learned positions do: choose rotary, sinusoidal or none"
             )
@@ -144,8 +143,10 @@ class RunConfig:
         )
 
     @classmethod
-    def from_yaml(cls, text: str, where: str = "config") -> RunConfig:
-        """Read what `to_yaml` wrote, or what somebody wrote by hand."""
+    def from_yaml(
+        cls, text: str, where: str = "config", changes: dict[str, Any] | None = None
+    ) -> RunConfig:
+        """Read what `to_yaml` wrote, or what somebody wrote by hand, with some options changed."""
         try:
             content = yaml.safe_load(text)
         # Besides its own errors, yaml lets through those of values like the date 2024-13-45.
@@ -164,7 +165,12 @@ class RunConfig:
             if not isinstance(values, dict) or (own and not isinstance(values.get(own), str)):
                 raise UserError(f"{where}: {part} needs named values, among them its name")
             options.update({f"{part}.{k}": v for k, v in values.items() if k != own})
-        return cls.of(content["task"]["name"], content["model"]["name"], options)
+        # Written in full, so that a change replaces the value from the file.
+        names = content["task"]["name"], content["model"]["name"]
+        kinds = {"task": find("task", names[0]), "model": find("memory", names[1])}
+        for key, value in (changes or {}).items():
+            options[".".join(_place(key, {**kinds, "training": Training}))] = value
+        return cls.of(*names, options)
 
 
 def _place(key: str, kinds: dict[str, type[Config]]) -> tuple[str, str]:
