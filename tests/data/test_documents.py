@@ -1,7 +1,8 @@
 import gzip
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,65 +99,50 @@ def test_a_file_that_cannot_be_read_is_named(
         read_documents(path)
 
 
-class Rows(dict[str, list[Any]]):
-    """As much of a Hugging Face dataset as is read."""
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Put rows where the datasets library finds ``owner/name`` before it asks the hub."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    datasets.disable_progress_bars()
 
-    def __init__(self, kind: str = "string", **columns: list[Any]) -> None:
-        super().__init__(columns)
-        self.features = {name: SimpleNamespace(dtype=kind) for name in columns}
+    def put(rows: list[dict[str, Any]]) -> None:
+        home = tmp_path / "owner" / "name"
+        home.mkdir(parents=True)
+        (home / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-
-def serve(monkeypatch: pytest.MonkeyPatch, answer: Rows | Exception) -> list[tuple[Any, ...]]:
-    calls: list[tuple[Any, ...]] = []
-
-    def load_dataset(name: str, config: str | None, *, split: str) -> Rows:
-        calls.append((name, config, split))
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
-    return calls
+    return put
 
 
-@pytest.mark.parametrize(
-    ("source", "asked"),
-    [
-        ("hf:imdb", ("imdb", None, "train")),
-        ("hf:owner/name", ("owner/name", None, "train")),
-        ("hf:owner/name/config", ("owner/name", "config", "train")),
-    ],
-)
-def test_rows_of_a_hugging_face_dataset(
-    source: str, asked: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = serve(monkeypatch, Rows(label=["x"] * 4, text=["one", "", None, " two"]))
-    documents = read_documents(source)
-    assert calls == [asked]
-    assert documents == [Document(f"{asked[0]}#0", "one"), Document(f"{asked[0]}#3", " two")]
+def test_rows_of_a_hugging_face_dataset(shelf: Callable[..., None]) -> None:
+    shelf([{"label": "x", "text": text} for text in ("one", "", None, " two")])
+    expected = [Document("owner/name#0", "one"), Document("owner/name#3", " two")]
+    assert read_documents("hf:owner/name") == expected
+    assert read_documents("hf:owner/name/default") == expected
 
 
-def test_a_single_column_of_strings_is_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    serve(monkeypatch, Rows(story=["once"]))
-    assert read_documents("hf:o/n")[0].text == "once"
+def test_a_single_column_of_strings_is_the_text(shelf: Callable[..., None]) -> None:
+    shelf([{"page": 3, "story": "once"}])
+    assert read_documents("hf:owner/name")[0].text == "once"
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("rows", "source", "message"),
     [
-        (Rows(a=["x"], b=["y"]), "no column 'text'.* its columns: a, b"),
-        (Rows(kind="int64", text=[1]), "no column 'text'"),
-        (Rows(text=["", " "]), "every row of column 'text' is empty"),
-        (FileNotFoundError("no such dataset"), "cannot load hf:o/n .*no such dataset"),
-        (ValueError("Config name is missing"), "hf:OWNER/NAME.*Config name is missing"),
+        ([{"a": "x", "b": "y"}], "hf:owner/name", "no column 'text'.* its columns: a, b"),
+        ([{"text": 1}], "hf:owner/name", "no column 'text'"),
+        ([{"text": ""}, {"text": " "}], "hf:owner/name", "every row of column 'text' is empty"),
+        ([{"text": "x"}], "hf:owner/other", "cannot load hf:owner/other"),
+        ([{"text": "x"}], "hf:owner/name/odd", r"cannot load .*hf:OWNER/NAME.*'odd' not found"),
     ],
 )
 def test_hugging_face_mistakes_are_explained(
-    answer: Rows | Exception, message: str, monkeypatch: pytest.MonkeyPatch
+    rows: list[dict[str, Any]], source: str, message: str, shelf: Callable[..., None]
 ) -> None:
-    serve(monkeypatch, answer)
+    shelf(rows)
     with pytest.raises(UserError, match=message):
-        read_documents("hf:o/n")
+        read_documents(source)
 
 
 @pytest.mark.parametrize("source", ["hf:", "hf:a//b", "hf:a/b/c/d"])

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +14,9 @@ from mnemoscope.registry import MEMORIES
 from mnemoscope.studies import lag_page
 from mnemoscope.studies.lag import Lag, choose_rate
 from mnemoscope.studies.sizes import count, sized, state_bytes
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SMALL = {
     "parameters": 4000,
@@ -52,8 +56,6 @@ def test_a_finished_study_is_not_run_again(published: Published) -> None:
 def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
     published: Published, tmp_path: Path
 ) -> None:
-    import shutil
-
     folder = tmp_path / "half"
     shutil.copytree(published.page.parent, folder)
     (folder / "result.json").unlink()
@@ -147,3 +149,24 @@ def test_a_diverged_training_counts_as_knowing_nothing() -> None:
     assert lag_page.curves(result, "rnn", "accuracy")[1].tolist() == [1 / 8] * 4
     rows = [*result["trials"], {"memory": "rnn", "lr": 0.001, "seed": 0, "choosing_bits": 0.6}]
     assert choose_rate(rows, "rnn") == 0.001
+
+
+@pytest.mark.browser
+def test_the_page_opens_and_draws_every_figure(published: Published, browser: Browser) -> None:
+    troubles: list[str] = []
+    asked: list[str] = []
+    page = browser.new_page()
+    page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(published.page.absolute().as_uri())
+    plots = page.locator(".plot")
+    drawn = page.locator(".plot .main-svg")
+    drawn.last.wait_for()
+    figures = {path.stem for path in (published.page.parent / "figures").glob("*.csv")}
+    tables = page.locator("figure.table").count()
+    assert plots.count() == len(figures) - tables
+    assert all(plots.nth(place).locator(".main-svg").count() for place in range(plots.count()))
+    assert troubles == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    page.close()

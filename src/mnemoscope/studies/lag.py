@@ -60,7 +60,7 @@ class Lag(Study):
     tested: tuple[int, ...] = Field(
         tuple(2**power for power in range(11)), min_length=2, description="waits in the test"
     )
-    steps: int = Field(1200, ge=1, description="optimiser steps per model")
+    steps: int = Field(1000, ge=1, description="optimiser steps per model")
     batch: int = Field(32, ge=1, description="episodes per step")
     learning_rates: tuple[float, ...] = Field(
         (1e-3, 3e-3, 1e-2, 3e-2), min_length=1, description="the sweep, for every memory"

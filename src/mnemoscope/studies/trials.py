@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mnemoscope.files import write_whole
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.progress import progress
 
@@ -54,9 +55,10 @@ def _run(trial: Trial, folder: Path, examine: Examine) -> tuple[str, dict[str, A
     import torch
 
     from mnemoscope.training.loop import DivergedError, resume, train
-    from mnemoscope.training.run import write_text
 
     torch.set_num_threads(1)
+    # Networks that fail to learn fill up with denormal numbers, which cost twice the time.
+    torch.set_flush_denormal(True)
     home = folder / trial.name
     answer = home / "examined.json"
     if answer.is_file():
@@ -67,5 +69,5 @@ def _run(trial: Trial, folder: Path, examine: Examine) -> tuple[str, dict[str, A
         values = examine(run.folder)
     except DivergedError as error:
         values = {"diverged": str(error)}
-    write_text(answer, json.dumps(values))
+    write_whole(answer, json.dumps(values).encode())
     return trial.name, values

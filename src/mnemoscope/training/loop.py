@@ -128,8 +128,7 @@ class _Trainer:
         return self.run
 
     def _begin(self) -> int:
-        # Written before anything is learnt: weights that came from outside are safe, and a
-        # folder that cannot be written to shows at once.
+        # A folder that cannot be written to shows before anything is learnt.
         self._save(0)
         if self.rank == 0:
             self.run.rewind(0)
@@ -231,7 +230,10 @@ class _Trainer:
         """
         if self.processes == 1:
             return
-        gradients = [w.grad for w in self.model.parameters() if w.grad is not None]
+        for weight in self.model.parameters():
+            if weight.grad is None:  # this process's rows had no question for it
+                weight.grad = torch.zeros_like(weight)
+        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         flat = self.accelerator.reduce(flat, "mean")
         for gradient, mean in zip(

@@ -6,7 +6,6 @@ A run on text has a vocabulary.json too, one that began with given weights a sta
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from mnemoscope.data.text import Text
 from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.errors import UserError
+from mnemoscope.files import write_whole
 from mnemoscope.memory.state import read_tensors, write_tensors
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.seeds import derive
@@ -51,7 +51,7 @@ class Run:
             if start is not None:
                 write_tensors(folder / "start.safetensors", dict(start.state_dict()), {})
             # Last, because it makes the folder a run that can be resumed.
-            write_text(folder / "config.yaml", config.to_yaml())
+            write_whole(folder / "config.yaml", config.to_yaml().encode())
         except OSError as error:
             raise UserError(f"cannot write to {folder}: {error}") from error
         return cls(folder, config)
@@ -94,22 +94,15 @@ class Run:
             with open(path, "a") as file:
                 file.write(json.dumps(values) + "\n")
         except OSError as error:
-            raise self._unwritable(path, error) from error
+            raise UserError(
+                f"cannot write {path}: {error}. Checkpoints written before are intact; make room "
+                f"and go on with: mnemoscope resume {self.folder}"
+            ) from error
 
     def rewind(self, step: int) -> None:
         """Drop metrics after ``step``: they will be measured again."""
         kept = [json.dumps(entry) + "\n" for entry in self.metrics() if entry["step"] <= step]
-        path = self.folder / "metrics.jsonl"
-        try:
-            write_text(path, "".join(kept))
-        except OSError as error:
-            raise self._unwritable(path, error) from error
-
-    def _unwritable(self, path: Path, error: OSError) -> UserError:
-        return UserError(
-            f"cannot write {path}: {error}. Checkpoints written before are intact; make room and "
-            f"go on with: mnemoscope resume {self.folder}"
-        )
+        write_whole(self.folder / "metrics.jsonl", "".join(kept).encode())
 
     def untrained(self) -> SequenceModel:
         """The model before its first step: as it was given, or fresh weights from the seed."""
@@ -141,15 +134,3 @@ class Run:
         model = self.config.model.build()
         model.load_state_dict(weights)
         return model.eval()
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file, whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    os.replace(partial, path)
-
-
-def load(folder: str | Path) -> SequenceModel:
-    """Return the model of a run, ready to be used."""
-    return Run.open(folder).model()
