@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from mnemoscope.api import load
 from mnemoscope.data.text import Text, _corpus
 from mnemoscope.errors import UserError
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import resume, train
-from mnemoscope.training.run import Run, load
+from mnemoscope.training.run import Run
 
 Make = Callable[..., RunConfig]
 
