@@ -7,4 +7,5 @@ BENCHMARKS = {
     "recurrent": "benchmarks.recurrent",
     "transformer": "benchmarks.transformer",
     "generation": "benchmarks.generation",
+    "xl": "benchmarks.xl",
 }

@@ -28,6 +28,9 @@ MEMORIES = {
     "attention": Entry(
         "mnemoscope.models.config:Attention", "Transformer: keys and values of the tokens read"
     ),
+    "cache": Entry(
+        "mnemoscope.models.config:Cache", "Transformer-XL: what layers were given before"
+    ),
 }
 
 TASKS = {
@@ -51,7 +54,7 @@ STUDIES = {
 KINDS = {"memory": MEMORIES, "task": TASKS, "lens": LENSES, "study": STUDIES}
 
 # Words people use for a thing that goes by another name here.
-ALSO_KNOWN_AS = {"transformer": "attention"}
+ALSO_KNOWN_AS = {"transformer": "attention", "transformer-xl": "cache", "xl": "cache"}
 
 
 def find(kind: str, name: str) -> Any:

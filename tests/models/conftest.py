@@ -17,12 +17,14 @@ KINDS: dict[str, dict[str, Any]] = {
     "attention learned": {"heads": 2, "positions": "learned", "context": 64},
     "attention none": {"heads": 2, "positions": "none"},
     "attention short": {"heads": 2, "positions": "rotary", "context": 5},
+    "cache": {"heads": 2},
 }
+# With these seeds every one of the models says at least three different things, greedily.
+SEEDS = {"cache": 2}
 
 
 def build(kind: str, dtype: torch.dtype = torch.float64, **options: Any) -> SequenceModel:
-    # A seed with which every one of these models says at least three different things, greedily.
-    torch.manual_seed(33)
+    torch.manual_seed(SEEDS.get(kind, 33))
     values = {"vocab": 11, "width": 8, "layers": 2, **KINDS[kind], **options}
     model: SequenceModel = find("memory", kind.split()[0]).make(**values).build().to(dtype)
     # Weights this large make every token matter, so that a slip anywhere shows in the logits.

@@ -27,7 +27,9 @@ def test_a_path_finds_what_nobody_registered() -> None:
 def test_an_unknown_name_brings_the_nearest() -> None:
     with pytest.raises(UserError, match="unknown memory 'lsmt'; did you mean 'lstm'"):
         find("memory", "lsmt")
-    with pytest.raises(UserError, match="unknown memory 'zzz'; known: attention, gru, lstm, rnn"):
+    with pytest.raises(
+        UserError, match="unknown memory 'zzz'; known: attention, cache, gru, lstm, rnn"
+    ):
         find("memory", "zzz")
 
 

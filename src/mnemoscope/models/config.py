@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -71,30 +71,45 @@ class GRU(Recurrent):
     memory: Literal["gru"] = "gru"
 
 
-class Attention(ModelConfig):
-    """Decoder Transformer with pre-norm blocks; it keeps keys and values of the last tokens."""
+class Transformer(ModelConfig):
+    """Pre-norm blocks of attention and feed-forward; what they look back at is the memory."""
+
+    heads: int = Field(4, ge=1, description="attention heads; must divide width")
+    hidden: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
+    tied: bool = Field(False, description="read out with the embedding's weights")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        if self.tied and self.outputs not in (None, self.vocab):
+            raise ValueError("a tied readout says what it reads: leave outputs unset")
+        return self
+
+    def build(self) -> SequenceModel:
+        """Return the stack of blocks."""
+        from mnemoscope.models import transformer
+
+        return transformer.build(self)
+
+
+class Attention(Transformer):
+    """Decoder Transformer; it keeps keys and values of the last tokens."""
 
     memory: Literal["attention"] = "attention"
-    heads: int = Field(4, ge=1, description="attention heads; must divide width")
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
         "rotary", description="how a token knows where it stands"
     )
     context: int = Field(
         1024, ge=2, description="tokens a layer looks back at; learned positions end there"
     )
-    hidden: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
-    tied: bool = Field(False, description="read out with the embedding's weights")
 
     @model_validator(mode="after")
-    def _fits(self) -> Attention:
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+    def _turns(self) -> Self:
         if self.positions == "rotary" and (self.width // self.heads) % 2:
             raise ValueError(
                 f"rotary positions turn pairs: width / heads = {self.width // self.heads} is odd"
             )
-        if self.tied and self.outputs not in (None, self.vocab):
-            raise ValueError("a tied readout says what it reads: leave outputs unset")
         return self
 
     @property
@@ -107,8 +122,9 @@ class Attention(ModelConfig):
         """Every layer looks back over the context."""
         return self.context
 
-    def build(self) -> SequenceModel:
-        """Return the stack of attention blocks."""
-        from mnemoscope.models import transformer
 
-        return transformer.build(self)
+class Cache(Transformer):
+    """Transformer-XL; every layer keeps what it was given for the last tokens (Dai 2019)."""
+
+    memory: Literal["cache"] = "cache"
+    cached: int = Field(128, ge=1, description="tokens before the segment that are kept")

@@ -1,4 +1,4 @@
-"""Decoder Transformer: pre-norm blocks around causal attention over a growing memory.
+"""Decoder Transformer: pre-norm blocks around attention over some memory.
 
 Shapes: B rows, T tokens, D width, H heads, E = D / H.
 """
@@ -6,15 +6,17 @@ Shapes: B rows, T tokens, D width, H heads, E = D / H.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.memory.attention import AttentionState, append, attend
-from mnemoscope.models.config import Attention
+from mnemoscope.models.config import Attention, Cache, Transformer
 from mnemoscope.models.model import Context, SequenceModel
 from mnemoscope.models.positions import Positions, rotate
+from mnemoscope.models.relative import RelativeAttention
 
 
 class SelfAttention(nn.Module):
@@ -43,12 +45,16 @@ class SelfAttention(nn.Module):
 
 
 class Block(nn.Module):
-    """x + attention(norm(x)), then + feed-forward(norm(that))."""
+    """x + attention(norm(x)), then + feed-forward(norm(that)).
 
-    def __init__(self, config: Attention) -> None:
+    The attention is any module with a final projection ``out``, called as
+    ``attention(vectors, state, context) -> (vectors, state)``.
+    """
+
+    def __init__(self, config: Transformer, attention: SelfAttention | RelativeAttention) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(config.width)
-        self.attention = SelfAttention(config.width, config.heads, config.context, config.dropout)
+        self.attention = attention
         self.norm2 = nn.LayerNorm(config.width)
         self.expand = nn.Linear(config.width, config.hidden * config.width)
         self.contract = nn.Linear(config.hidden * config.width, config.width)
@@ -58,9 +64,7 @@ class Block(nn.Module):
             for branch in (self.attention.out, self.contract):
                 branch.weight /= math.sqrt(2 * config.layers)
 
-    def forward(
-        self, vectors: Tensor, state: AttentionState | None, context: Context
-    ) -> tuple[Tensor, AttentionState]:
+    def forward(self, vectors: Tensor, state: Any, context: Context) -> tuple[Tensor, Any]:
         """vectors (B, T, D) -> vectors (B, T, D), state."""
         found, state = self.attention(self.norm1(vectors), state, context)
         vectors = vectors + self._drop(found)
@@ -72,13 +76,25 @@ class Block(nn.Module):
         return F.dropout(branch, self.dropout) if self.training and self.dropout else branch
 
 
-def build(config: Attention) -> SequenceModel:
+def build(config: Transformer) -> SequenceModel:
     """Build the model that a config describes."""
-    positions = Positions(
-        config.positions, config.width, context=config.context, head=config.width // config.heads
-    )
-    blocks = [Block(config) for _ in range(config.layers)]
+    positions = Positions("none", config.width)
+    if isinstance(config, Attention):
+        positions = Positions(
+            config.positions,
+            config.width,
+            context=config.context,
+            head=config.width // config.heads,
+        )
+    blocks = [Block(config, _attention(config)) for _ in range(config.layers)]
     model = SequenceModel(config, blocks, positions, norm=True)
     if config.tied:
         model.readout.weight = model.embedding.weight
     return model
+
+
+def _attention(config: Transformer) -> SelfAttention | RelativeAttention:
+    if isinstance(config, Cache):
+        return RelativeAttention(config.width, config.heads, config.cached, config.dropout)
+    assert isinstance(config, Attention)
+    return SelfAttention(config.width, config.heads, config.context, config.dropout)

@@ -11,7 +11,13 @@ from mnemoscope.config import Config
 from mnemoscope.document import Section
 from mnemoscope.errors import UserError, suggestion
 
-LABELS = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "attention": "Transformer"}
+LABELS = {
+    "rnn": "RNN",
+    "lstm": "LSTM",
+    "gru": "GRU",
+    "attention": "Transformer",
+    "cache": "Transformer-XL",
+}
 
 
 def label(memory: str) -> str:
