@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,10 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
         ),
         (["train", "text", "--source", "nowhere.txt"], "no file or folder nowhere.txt"),
         (["train", "copy", "--device", "tpu"], "unknown device 'tpu'"),
+        (["train", "os:getcwd"], "'os:getcwd' is no task"),
+        (["train", "copy", "--memory", "os:getcwd"], "'os:getcwd' is no memory"),
+        (["train", "copy", "--memory", ""], "unknown memory ''"),
+        (["train", "copy", "--out", "x" * 300], "cannot write to"),
         (["resume", "nowhere"], "is not a run"),
         (["generate", "nowhere", "a"], "is not a run"),
         (["list", "lsmt"], "did you mean 'lstm'"),
@@ -230,3 +236,50 @@ def test_doctor_says_when_the_device_is_missing() -> None:
     assert done.returncode == 2
     assert "FAIL device" in done.stdout
     assert "no cuda" in done.stdout
+
+
+def test_odd_names_and_numbers_do_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "copy", "--steps", "1", "--width", "4", "--out", "a[bold]b[/x] ü"])
+    assert not ended.value.code
+    assert "a[bold]b[/x] ü" in capsys.readouterr().out
+    assert "trained on copy, not on text" in refused(capsys, "generate", "a[bold]b[/x] ü", "x")
+    Path("book.txt").write_text("abc " * 600)
+    run = ms.train("characters", "rnn", "run", source="book.txt", steps=1, batch=2, segment=8)
+    for words in (["--temperature", "1e-320"], ["--seed", "9" * 30]):
+        with pytest.raises(SystemExit) as ended:
+            main(["generate", "run", "ab", "--length", "3", *words])
+        assert not ended.value.code
+    assert "temperature" in refused(capsys, "generate", "run", "ab", "--temperature", "nan")
+    (run.folder / "config.yaml").write_bytes(b"\xff\xfe")
+    assert "cannot read" in refused(capsys, "resume", "run")
+
+
+def test_the_options_of_a_given_model_cannot_be_changed(tmp_path: Path) -> None:
+    model = ms.build("gru", vocab=10, width=4)
+    with pytest.raises(ms.UserError, match="its width cannot be changed"):
+        ms.train("copy", model, tmp_path / "run", width=8)
+
+
+def test_stopping_is_no_mistake(tmp_path: Path) -> None:
+    words = ["train", "copy", "--steps", "1000000", "--width", "4", "--out", "run"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "mnemoscope", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    deadline = time.monotonic() + 90
+    while not (metrics.is_file() and metrics.stat().st_size):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=60)[1]
+    assert running.returncode == 130
+    assert "nothing is lost" in said
+    assert "error" not in said
+    assert "mnemoscope resume run" in said

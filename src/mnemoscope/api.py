@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import json
 import os
@@ -17,7 +18,7 @@ import yaml
 from mnemoscope import report
 from mnemoscope.document import Report, Reproduce
 from mnemoscope.errors import UserError
-from mnemoscope.files import write_whole
+from mnemoscope.files import held, write_whole
 from mnemoscope.registry import MEMORIES, find
 from mnemoscope.training.config import RunConfig
 
@@ -51,8 +52,11 @@ def train(
             raise UserError(f"{task} names its model already: give one or the other")
         config = RunConfig.from_yaml(_text(Path(task)), str(task), options)
     elif model is None or isinstance(model, str):
-        config = RunConfig.of(str(task), model or "lstm", options)
+        config = RunConfig.of(str(task), "lstm" if model is None else model, options)
     else:
+        fixed = sorted(key for key in options if key in type(model.config).model_fields)
+        if fixed:
+            raise UserError(f"the model is given, its {fixed[0]} cannot be changed: leave it out")
         shape = {f"model.{key}": value for key, value in model.config.model_dump().items()}
         config = RunConfig.of(str(task), _name(model), {**options, **shape})
         start = model
@@ -126,28 +130,26 @@ def study(
     kind: type[Study] = find("study", name)
     config = kind.preset(preset, **options)
     folder = Path(out or Path("runs") / f"{name}-{preset}")
-    _claim(folder, name, config)
-    jobs = jobs or os.cpu_count() or 1
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise UserError(f"jobs must be at least 1, not {jobs}")
-
+    mark = _claim(folder, name, config)
     known = folder / "result.json"
-    if known.is_file():
-        result = json.loads(known.read_text())
-    else:
-        began = time.perf_counter()
-        result = config.run(folder, jobs)
-        result["seconds"] = time.perf_counter() - began
-        result["jobs"] = jobs
-        write_whole(known, json.dumps(result).encode())
+    with held(mark, f"working on {folder}"):
+        if known.is_file():
+            result = json.loads(known.read_text())
+        else:
+            jobs = jobs or _cores()
+            began = time.perf_counter()
+            result = config.run(folder, jobs)
+            here = Reproduce.here("", "", time.perf_counter() - began, jobs)
+            result["made"] = {**vars(here), "date": here.date.isoformat()}
+            write_whole(known, json.dumps(result).encode())
     changed = "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
     command = f"mnemoscope study {name} --preset {preset}{changed} --out {shlex.quote(str(folder))}"
-    document = Report(
-        config.title,
-        config.question,
-        config.tell(result, folder),
-        Reproduce.here(command, _yaml(name, config), result["seconds"], result["jobs"]),
-    )
+    made: dict[str, Any] = {**result["made"], "command": command, "config": _yaml(name, config)}
+    made["date"] = datetime.datetime.fromisoformat(made["date"])
+    reproduce = Reproduce(**made)
+    document = Report(config.title, config.question, config.tell(result, folder), reproduce)
     page = report.write(document, folder)
     report.write_data(document, folder)
     if images:
@@ -155,18 +157,30 @@ def study(
     return Published(page, result)
 
 
-def _claim(folder: Path, name: str, config: Study) -> None:
+def _cores() -> int:
+    """Cores this process may use, which in a container are fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _claim(folder: Path, name: str, config: Study) -> Path:
     """Make the folder this study's own; what another study left there is never mixed in."""
     mark, content = folder / "study.yaml", _yaml(name, config)
-    if mark.is_file():
+    # A mark alone is what a study left that was refused before its first training.
+    begun = folder.is_dir() and any(
+        path != mark and path.suffix != ".part" for path in folder.iterdir()
+    )
+    if mark.is_file() and begun:
         if mark.read_text() != content:
             raise UserError(
                 f"{folder} holds a study with other options (see {mark}); choose another --out"
             )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif begun or (folder.exists() and not folder.is_dir()):
         raise UserError(f"{folder} exists already and is not a study; choose another --out")
     else:
         write_whole(mark, content.encode())
+    return mark
 
 
 def _yaml(name: str, config: Study) -> str:

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from mnemoscope import __version__
-from mnemoscope.errors import UserError, suggestion
+from mnemoscope.errors import InterruptedRunError, UserError, suggestion
 from mnemoscope.registry import KINDS, find
 
 app = App(
@@ -177,8 +178,9 @@ def study(
 
     published = run_study(name, preset, out, jobs, images, **_pairs(options))
     console = Console()
-    console.print(f"[bold]page[/bold]    {published.page.absolute()}", soft_wrap=True)
-    console.print(f"result  {published.page.with_name('result.json').absolute()}", soft_wrap=True)
+    page = published.page.absolute()
+    console.print(f"[bold]page[/bold]    {escape(str(page))}", soft_wrap=True)
+    console.print(f"result  {escape(str(page.with_name('result.json')))}", soft_wrap=True)
 
 
 @app.command(
@@ -226,6 +228,7 @@ def generate(
     import torch
 
     from mnemoscope.models.generation import generate as speak
+    from mnemoscope.seeds import derive
 
     said = speak(
         opened.model(),
@@ -234,7 +237,7 @@ def generate(
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
-        generator=torch.Generator().manual_seed(seed),
+        generator=torch.Generator().manual_seed(derive(seed, "generate")),
     )
     sys.stdout.write(prompt + opened.vocabulary.decode(said.tokens[0].numpy()) + "\n")
 
@@ -268,12 +271,19 @@ def doctor(*, device: str = "auto") -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a user's mistake gives one message and exit code 2, no traceback."""
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    # Where the user stands, after all that is installed: a memory in a file of their own.
+    sys.path.append(os.getcwd())
+    complain = partial(Console(stderr=True).print, soft_wrap=True)
     try:
         app(arguments)
+    except InterruptedRunError as error:
+        complain(escape(str(error)))
+        sys.exit(130)
     except UserError as error:
-        Console(stderr=True).print(f"[bold red]error:[/bold red] {escape(str(error))}")
+        complain(f"[bold red]error:[/bold red] {escape(str(error))}")
         sys.exit(2)
     except KeyboardInterrupt:
+        complain("stopped; what was done is kept, and the same command goes on with it")
         sys.exit(130)
     except BrokenPipeError:
         # The reader of our output has gone, as in ``mnemoscope list | head``.
@@ -306,7 +316,9 @@ def _plural(kind: str) -> str:
 
 def _show_options(console: Console, name: str, line: str, kind: Any) -> None:
     console.print(f"[bold]{name}[/bold]: {escape(line)}")
-    table = Table("option", "type", "default", "meaning", box=None)
+    table = Table(box=None)
+    for title in ("option", "type", "default", "meaning"):
+        table.add_column(title, overflow="fold")
     for option, *facts in kind.options():
         if option != "memory":
             table.add_row(f"--{option.replace('_', '-')}", *(escape(fact) for fact in facts))
@@ -314,6 +326,8 @@ def _show_options(console: Console, name: str, line: str, kind: Any) -> None:
 
 
 def _say_trained(run: Any) -> None:
+    if os.environ.get("RANK", "0") != "0":
+        return  # torchrun starts several of us; one speaks
     last: dict[str, Any] = {}
     for entry in run.metrics():
         last.update(entry)
@@ -323,4 +337,4 @@ def _say_trained(run: Any) -> None:
         for name in ("loss", "valid_loss", "valid_accuracy")
         if name in last
     )
-    console.print(f"[bold]run[/bold]  {run.folder}  ({facts})", soft_wrap=True)
+    console.print(f"[bold]run[/bold]  {escape(str(run.folder))}  ({facts})", soft_wrap=True)

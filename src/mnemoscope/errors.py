@@ -13,6 +13,10 @@ class UserError(Exception):
     """
 
 
+class InterruptedRunError(UserError):
+    """Somebody stopped the work; all that was done is kept, and the message says how to go on."""
+
+
 def suggestion(word: str, options: Iterable[str]) -> str:
     """Say which of ``options`` was probably meant, or list them all when none is near."""
     known = sorted(options)

@@ -10,6 +10,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+from mnemoscope.config import Config
 from mnemoscope.errors import UserError, suggestion
 
 
@@ -72,6 +73,9 @@ def find(kind: str, name: str) -> Any:
     if not all(part.isidentifier() for part in [*module.split("."), attribute]):
         raise UserError(f"{name!r} is not a path of the form package.module:Name")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UserError(f"cannot load {kind} {name!r} from {path!r}: {error}") from error
+    if kind != "lens" and not (isinstance(found, type) and issubclass(found, Config)):
+        raise UserError(f"{path!r} is no {kind}: it must be a class that extends Config")
+    return found

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import mnemoscope as ms
+from mnemoscope import models
 from mnemoscope.registry import MEMORIES, TASKS, Entry, find
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,7 +40,7 @@ def test_code_on_the_page_runs(page: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def trace_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fading_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which a reader has followed the page."""
     files = {title: code for title, code in blocks("add-a-memory.md") if title}
     for title, code in files.items():
@@ -48,27 +49,28 @@ def trace_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_memory_of_the_page_passes_the_check_of_the_page(trace_home: Path) -> None:
-    assert run((trace_home / "check.py").read_text(), trace_home).endswith("bytes\n")
+def test_the_memory_of_the_page_passes_the_check_of_the_page(fading_home: Path) -> None:
+    assert run((fading_home / "check.py").read_text(), fading_home).endswith("bytes\n")
 
 
 def test_the_memory_of_the_page_trains_by_path_and_by_name(
-    trace_home: Path, monkeypatch: pytest.MonkeyPatch
+    fading_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_path = ms.train("copy", "trace:Trace", trace_home / "a", lag=2, steps=5, fade=0.5)
+    by_path = ms.train("copy", "fading:Fading", fading_home / "a", lag=2, steps=5, fade=0.5)
     assert ms.load(by_path.folder).config.fade == 0.5
 
     line = next(code for title, code in blocks("add-a-memory.md") if title is None)
     (name, entry), *rest = eval(f"{{{line}}}", {"Entry": Entry}).items()
     assert not rest
-    assert (name, entry.path.rpartition(":")[2]) == ("trace", "Trace")
-    monkeypatch.setitem(MEMORIES, name, Entry("trace:Trace", entry.line))
-    by_name = ms.train("copy", "trace", trace_home / "b", lag=2, steps=5, fade=0.5)
+    assert (name, entry.path.rpartition(":")[2]) == ("fading", "Fading")
+    monkeypatch.setattr("mnemoscope.models.__path__", [*models.__path__, str(fading_home)])
+    monkeypatch.setitem(MEMORIES, name, entry)
+    by_name = ms.train("copy", "fading", fading_home / "b", lag=2, steps=5, fade=0.5)
     assert by_name.metrics()[-1]["valid_loss"] == by_path.metrics()[-1]["valid_loss"]
 
     model = ms.load(by_name.folder)
-    again = ms.train("copy", model, trace_home / "c", lag=2, steps=5)
-    assert again.config.memory == "trace"
+    again = ms.train("copy", model, fading_home / "c", lag=2, steps=5)
+    assert again.config.memory == "fading"
 
 
 def test_every_memory_and_task_has_its_place_in_the_guide() -> None:

@@ -163,6 +163,6 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
 
 
 def test_a_state_nobody_here_knows(tmp_path: Path) -> None:
-    write_tensors(tmp_path / "odd", {}, {"state": '{"kind": "RNNStat", "fields": {}}'})
-    with pytest.raises(UserError, match="did you mean 'RNNState'"):
+    write_tensors(tmp_path / "odd", {}, {"state": '{"kind": "their.memory:Odd", "fields": {}}'})
+    with pytest.raises(UserError, match=r"import their\.memory before loading"):
         State.load(tmp_path / "odd")

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from mnemoscope.errors import UserError
+from mnemoscope.lenses.capture import capture
 from mnemoscope.memory.recurrent import Cell
 from mnemoscope.models.config import LSTM
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.recurrent import from_torch, to_torch
+from mnemoscope.registry import find
 
 Make = Callable[..., SequenceModel]
 Tokens = Callable[..., Tensor]
@@ -152,3 +154,18 @@ def test_dropout_falls_on_what_a_layer_shows_and_not_on_what_it_keeps(
         # Five standard deviations around one half.
         assert abs((vectors == 0).double().mean() - 0.5) < 5 * 0.5 / vectors.numel() ** 0.5
     assert all((tensor != 0).all() for _, tensor in state.tensors())
+
+
+@pytest.mark.parametrize("memory", ["rnn", "lstm", "gru"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_bfloat16_by_autocast_with_padding_and_onlookers(memory: str, padded: bool) -> None:
+    model = find("memory", memory).make(vocab=7, width=8, layers=2).build()
+    tokens = torch.randint(7, (2, 6))
+    mask = torch.ones(2, 6, dtype=torch.bool).index_fill(1, torch.tensor([5]), False)
+    with torch.autocast("cpu", torch.bfloat16), capture(model, "layers.0.gates") as seen:
+        out = model(tokens, None, mask if padded else None)
+        again = model(tokens, out.state, mask if padded else None)
+    again.logits.float().sum().backward()
+    assert seen["layers.0.gates"].isfinite().all()
+    exact = model(tokens, model(tokens, None, mask if padded else None).state).logits
+    torch.testing.assert_close(again.logits.float()[:, 0], exact[:, 0], atol=0.05, rtol=0.05)

@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 
 import mnemoscope as ms
 from mnemoscope.api import Published
@@ -170,3 +174,32 @@ def test_the_page_opens_and_draws_every_figure(published: Published, browser: Br
     assert troubles == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     page.close()
+
+
+def test_a_mistake_does_not_block_the_folder(tmp_path: Path) -> None:
+    tiny = {**SMALL, "memories": "gru", "steps": 2, "learning_rates": (1e-3,), "seeds": 1}
+    with pytest.raises(UserError, match="did you mean 'gru'"):
+        ms.study("lag", out=tmp_path / "a", **{**tiny, "memories": "gruu"})
+    threads = torch.get_num_threads()
+    done = ms.study("lag", out=tmp_path / "a", jobs=1, **tiny)
+    assert "nothing was swept" in done.page.read_text()
+    assert torch.get_num_threads() == threads
+    with pytest.raises(UserError, match="jobs must be at least 1"):
+        ms.study("lag", out=tmp_path / "b", jobs=0, **tiny)
+
+
+def test_workers_end_with_their_study(tmp_path: Path) -> None:
+    words = "study lag --steps 100000 --memories rnn,lstm --seeds 1 --learning-rates 0.001"
+    command = [sys.executable, "-m", "mnemoscope", *words.split(), "--jobs", "2", "--out", "s"]
+    study = subprocess.Popen(command, cwd=tmp_path)
+    runs = tmp_path / "s" / "runs"
+    deadline = time.monotonic() + 90
+    while len(list(runs.glob("*/metrics.jsonl"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    study.kill()
+    study.wait()
+    time.sleep(2)
+    sizes = [path.stat().st_size for path in sorted(runs.glob("*/metrics.jsonl"))]
+    time.sleep(2)
+    assert sizes == [path.stat().st_size for path in sorted(runs.glob("*/metrics.jsonl"))]

@@ -10,6 +10,7 @@ import torch
 from mnemoscope.api import load
 from mnemoscope.data.text import Text, _corpus
 from mnemoscope.errors import UserError
+from mnemoscope.files import held
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import resume, train
@@ -25,6 +26,7 @@ def test_a_run_is_what_lies_in_its_folder(small: Make, tmp_path: Path) -> None:
         "config.yaml",
         "metrics.jsonl",
         "model.safetensors",
+        "text.digest",
         "vocabulary.json",
     ]
     assert Run.open(run.folder) == run
@@ -62,7 +64,7 @@ def test_the_vocabulary_of_a_text_goes_with_its_run(small: Make, tmp_path: Path,
 
 def test_only_a_text_has_a_vocabulary(small: Make, tmp_path: Path) -> None:
     run = train(small(steps=1), tmp_path / "run")
-    with pytest.raises(UserError, match="cannot read the vocabulary"):
+    with pytest.raises(UserError, match="trained on copy, not on text"):
         _ = run.vocabulary
 
 
@@ -94,3 +96,66 @@ def test_rewinding_drops_what_will_be_measured_again(small: Make, tmp_path: Path
     assert run.metrics() == []
     run.log(step=1, loss=0.25)
     assert run.metrics() == [{"step": 1, "loss": 0.25}]
+
+
+def test_a_run_does_not_go_on_with_another_text(tmp_path: Path) -> None:
+    book = tmp_path / "book.txt"
+    book.write_text("the cat sat on the mat. " * 60)
+    options = {"source": str(book), "steps": 4, "batch": 2, "segment": 8, "width": 8}
+    run = train(RunConfig.of("characters", "gru", options), tmp_path / "run")
+    (run.folder / "model.safetensors").unlink()
+    # The same letters in another order: nothing but the digest can tell.
+    book.write_text("the mat sat on the cat. " * 60)
+    _corpus.cache_clear()
+    with pytest.raises(UserError, match="not the one it began with"):
+        resume(run.folder)
+    book.write_text("the cat sat on the mat. " * 60)
+    _corpus.cache_clear()
+    assert resume(run.folder).finished
+
+
+def test_what_a_kill_left_of_a_folder_is_no_obstacle(small: Make, tmp_path: Path) -> None:
+    home = tmp_path / "run"
+    home.mkdir()
+    for name in ("vocabulary.json", "text.digest", "start.safetensors", ".0123abcd.part"):
+        (home / name).write_bytes(b"half")
+    (home / "start.safetensors").unlink()
+    assert train(small("text", steps=2), home).finished
+
+
+def test_two_processes_never_train_the_same_run(small: Make, tmp_path: Path) -> None:
+    run = train(small(steps=2), tmp_path / "run")
+    (run.folder / "model.safetensors").unlink()
+    with (
+        held(run.folder / "config.yaml", "training it"),
+        pytest.raises(UserError, match="another process is training"),
+    ):
+        resume(run.folder)
+    assert resume(run.folder).finished
+
+
+def test_weights_that_do_not_fit_the_config_are_explained(small: Make, tmp_path: Path) -> None:
+    run = train(small(steps=1), tmp_path / "run")
+    text = (run.folder / "config.yaml").read_text()
+    (run.folder / "config.yaml").write_text(text.replace("width: 8", "width: 9"))
+    with pytest.raises(UserError, match=r"not of the model in its config\.yaml"):
+        Run.open(run.folder).model()
+
+
+def test_a_disk_that_does_not_answer_costs_no_checkpoint(
+    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = train(small(steps=6, checkpoint_every=2, keep=3), tmp_path / "run")
+    (run.folder / "model.safetensors").unlink()
+    before = sorted(run.checkpoints.iterdir())
+    digest = checkpoint._digest
+
+    def fail(path: Path) -> str:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(checkpoint, "_digest", fail)
+    with pytest.raises(UserError, match="Input/output error. Nothing was changed"):
+        resume(run.folder)
+    assert sorted(run.checkpoints.iterdir()) == before
+    monkeypatch.setattr(checkpoint, "_digest", digest)
+    assert resume(run.folder).finished

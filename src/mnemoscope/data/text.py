@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Self
@@ -60,6 +61,16 @@ class Text(Task):
     def vocabulary(self) -> Vocabulary:
         """The map between this text and its tokens."""
         return _corpus(self).vocabulary
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all tokens: equal for equal text, read in the same way."""
+        corpus = _corpus(self)
+        words = corpus.vocabulary.decode(np.arange(corpus.vocabulary.size))
+        digest = hashlib.blake2b(words.encode(), digest_size=16)
+        digest.update(corpus.train.tobytes())
+        digest.update(corpus.valid.tobytes())
+        return digest.hexdigest()
 
     @property
     def vocab(self) -> int:

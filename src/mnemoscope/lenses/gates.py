@@ -101,15 +101,20 @@ class Gates:
             )
         self._names = layer.cell.gates
         path = f"layers.{self.layer}.gates"
-        with torch.no_grad(), capture(model, path) as seen:
-            model(tokens)
+        was_training = model.training
+        model.eval()
+        try:
+            with torch.no_grad(), capture(model, path) as seen:
+                model(tokens)
+        finally:
+            model.train(was_training)
         gates = seen[path].double().cpu().numpy()  # (B, T, G, D)
         if self._example is None:
             self._example = gates[0]
         if gates.shape[1:] != self._example.shape:
             raise UserError(
-                f"this batch has {gates.shape[1]} tokens, the first one had "
-                f"{len(self._example)}: use one lens per length and per model"
+                f"tokens, gates, units are {gates.shape[1:]} here and were {self._example.shape} "
+                "before: use one lens per length and per model"
             )
         self._sum = self._sum + gates.sum((0, 3))
         self._histogram = self._histogram + _histogram(gates)

@@ -36,7 +36,8 @@ def step(drive: Tensor, state: GRUState, weights: Weights) -> tuple[GRUState, tu
     reset = torch.sigmoid(new[0] + old[0])
     update = torch.sigmoid(new[1] + old[1])
     candidate = torch.tanh(torch.addcmul(new[2], reset, old[2]))
-    hidden = torch.lerp(candidate, state.hidden, update)
+    # Under autocast the gates are bfloat16 while a fresh state is not, and lerp does not promote.
+    hidden = torch.lerp(candidate, state.hidden.to(candidate.dtype), update)
     return GRUState(hidden), (reset, update, candidate)
 
 

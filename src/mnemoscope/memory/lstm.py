@@ -59,7 +59,7 @@ def unroll(
     outputs, cell, gates = _Unrolled.apply(  # type: ignore[no-untyped-call]
         drives, state.hidden.to(kind), state.cell.to(kind), recurrent.to(kind), mask, watch
     )
-    return outputs, LSTMState(outputs[:, -1], cell), gates
+    return outputs, LSTMState(outputs[:, -1].clone(), cell), gates
 
 
 class _Unrolled(torch.autograd.Function):

@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mnemoscope.errors import UserError, suggestion
+from mnemoscope.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,11 @@ class State:
     _kinds: ClassVar[dict[str, type[State]]] = {}
 
     def __init_subclass__(cls) -> None:
-        State._kinds[cls.__name__] = cls
+        State._kinds[cls._name()] = cls
+
+    @classmethod
+    def _name(cls) -> str:
+        return f"{cls.__module__}:{cls.__qualname__}"
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the same state with ``change`` applied to every tensor in it."""
@@ -200,7 +204,7 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
 def _describe(value: Any) -> Any:
     if isinstance(value, State):
         fields = {f.name: _describe(getattr(value, f.name)) for f in _kept(value)}
-        return {"kind": type(value).__name__, "fields": fields}
+        return {"kind": value._name(), "fields": fields}
     if isinstance(value, Tensor):
         return {"kind": "tensor"}
     if isinstance(value, tuple):
@@ -219,7 +223,8 @@ def _rebuild(plan: Any, name: str, tensors: dict[str, Tensor]) -> Any:
             return tuple(_rebuild(item, f"{name}.{index}", tensors) for index, item in items)
     kind = State._kinds.get(plan["kind"])
     if kind is None:
-        raise UserError(f"unknown state {plan['kind']!r}; {suggestion(plan['kind'], State._kinds)}")
+        module = plan["kind"].partition(":")[0]
+        raise UserError(f"unknown state {plan['kind']!r}: import {module} before loading it")
     prefix = f"{name}." if name else ""
     fields = {key: _rebuild(item, prefix + key, tensors) for key, item in plan["fields"].items()}
     return kind(**fields)

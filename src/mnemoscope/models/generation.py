@@ -5,6 +5,7 @@ Shapes: B rows, T tokens, V outputs.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,9 @@ from torch import Tensor
 
 from mnemoscope.errors import UserError
 from mnemoscope.models.model import SequenceModel, StreamState
+
+# Below this, dividing by the temperature would overflow; the likeliest token is all there is.
+COLDEST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ def generate(
     whose probabilities reach p. After ``stop`` a row says nothing but ``stop``. The last token
     said has not been read: feed it with ``state`` to go on.
     """
-    if steps < 1 or temperature < 0:
+    if steps < 1 or not 0 <= temperature < math.inf:
         raise UserError(
             f"steps must be positive and temperature not negative: {steps=} {temperature=}"
         )
@@ -78,7 +82,7 @@ def choose(
     generator: torch.Generator | None,
 ) -> Tensor:
     """Pick one token per row from logits (B, V)."""
-    if temperature == 0:
+    if temperature < COLDEST:
         return logits.argmax(-1)
     logits = logits.float() / temperature
     if top_k is not None and top_k < logits.shape[-1]:
@@ -98,6 +102,8 @@ def unroll(model: SequenceModel, first: Tensor, steps: int, blank: int) -> Tenso
 
     The gradient flows through all of it, so this can be trained as it is.
     """
+    if steps < 1 or first.dim() != 2 or first.shape[1] != 1:
+        raise UserError(f"unroll needs first of shape (B, 1), steps ≥ 1: {first.shape}, {steps}")
     rest = torch.full((first.shape[0], steps - 1), blank, dtype=first.dtype, device=first.device)
     logits: Tensor = model(torch.cat((first, rest), 1)).logits
     return logits

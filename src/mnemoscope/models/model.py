@@ -128,7 +128,7 @@ class SequenceModel(nn.Module):
                 f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
             )
         # On an accelerator this look would wait for the device; its embedding kernel checks.
-        if tokens.device.type == "cpu":
+        if tokens.device.type == "cpu" and not torch.compiler.is_compiling():
             low, high = (int(bound) for bound in tokens.aminmax())
             if low < 0 or high >= self.config.vocab:
                 raise UserError(

@@ -54,4 +54,5 @@ def rotation(places: Tensor, head: int, dtype: torch.dtype) -> Rotation:
 def rotate(vectors: Tensor, by: Rotation) -> Tensor:
     """Turn vectors (B, H, T, E) by their positions."""
     first, second = vectors.chunk(2, -1)
-    return vectors * by[0] + torch.cat((-second, first), -1) * by[1]
+    cos, sin = (part.to(vectors.dtype) for part in by)  # under autocast vectors are bfloat16
+    return vectors * cos + torch.cat((-second, first), -1) * sin

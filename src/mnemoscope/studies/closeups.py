@@ -38,7 +38,7 @@ def gates_section(result: dict[str, Any], runs: Path) -> Section:
         lens = Gates()
         lens.observe(run.model(), tokens)
         seen = lens.result()
-        waiting = slice(task.items + 1, -task.items)
+        waiting = slice(task.items, -task.items)
         keeping = seen.mean[:, seen.names.index(gate)]
         parts += [
             f"{label(memory)}: the {gate} gate is at {keeping[: task.items].mean():.2f} on average "

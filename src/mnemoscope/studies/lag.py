@@ -163,10 +163,12 @@ class Lag(Study):
 def ask(folder: Path, waits: Sequence[int], trained: int, episodes: int) -> dict[str, Any]:
     """Ask a trained model after every wait: accuracy and bits per episode."""
     from mnemoscope.training.evaluate import evaluate
+    from mnemoscope.training.machine import join
     from mnemoscope.training.run import Run
 
     run = Run.open(folder)
-    model, task = run.model(), run.config.task
+    task = run.config.task
+    model = run.model().to(join(run.config.training.device).device)
     assert isinstance(task, Copy)
     size = min(64, episodes)
     batches = math.ceil(episodes / size)

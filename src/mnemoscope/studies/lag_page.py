@@ -85,7 +85,8 @@ def _recall(result: dict[str, Any]) -> Section:
     seeds = len(curves(result, next(iter(result["models"])), "accuracy"))
     inside = max(wait for wait in waits if wait <= trained)
     seen = [
-        f"Order after a wait of {inside}, the longest seen in training: {ranking(result, inside)}.",
+        f"Order after a wait of {inside}, the longest tested within what was trained: "
+        f"{ranking(result, inside)}.",
         f"Order after {waits[-1]} tokens: {ranking(result, waits[-1])}.",
         "Here > means that every seed of the left one beats every seed of the right one, ≈ that "
         "they overlap. " + "; ".join(_lived(result, memory) for memory in result["models"]) + ".",
@@ -206,13 +207,15 @@ def _sweep(result: dict[str, Any]) -> Section:
 def _edge(result: dict[str, Any]) -> str:
     """Say whose best rate lies at an end of the sweep, where a better one may be just outside."""
     rates = sorted({row["lr"] for row in result["trials"]})
+    if len(rates) < 2:
+        return "There was one rate only: nothing was swept."
     ends = {rates[0]: "lowest", rates[-1]: "highest"}
     at_end = [
         f"that of {label(memory)} is the {ends[facts['lr']]} tried"
         for memory, facts in result["models"].items()
         if facts["lr"] in ends
     ]
-    if len(rates) < 2 or not at_end:
+    if not at_end:
         return "No best rate lies at an end of the sweep."
     return f"Of the best rates, {' and '.join(at_end)}: beyond it there may be a better one."
 

@@ -96,14 +96,21 @@ def save(
 
 
 def newest(root: Path, rank: int = 0, processes: int | None = None) -> Checkpoint | None:
-    """Return the newest checkpoint that is whole, None when there is none."""
+    """Return the newest checkpoint that is whole, None when there is none.
+
+    A disk that does not answer is no damage: it is an error, and nothing is given up.
+    """
     for folder in _folders(root):
         try:
             return load(folder, rank, processes)
         except ProcessMismatchError:
             raise
-        except (OSError, UserError) as error:
+        except (FileNotFoundError, UserError) as error:
             log.warning("checkpoint %s cannot be used, trying the one before: %s", folder, error)
+        except OSError as error:
+            raise UserError(
+                f"cannot read checkpoint {folder}: {error}. Nothing was changed"
+            ) from error
     return None
 
 

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mnemoscope.data.batch import NO_QUESTION, Batch
-from mnemoscope.errors import UserError
+from mnemoscope.errors import InterruptedRunError, UserError
+from mnemoscope.files import held
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint, machine
@@ -29,10 +30,6 @@ from mnemoscope.training.schedule import learning_rate
 
 # Losses are fetched from the device, checked and logged every so many steps.
 LOOK_EVERY = 10
-
-
-class InterruptedRunError(UserError):
-    """Somebody stopped the run; all it had done is in its last checkpoint."""
 
 
 class DivergedError(UserError):
@@ -52,7 +49,10 @@ def train(
         Run.create(out, config, model)
     team.wait_for_everyone()
     run = Run(Path(out), config)
-    return _Trainer(run, run.untrained() if model is None else model, team, silent).go(None)
+    weights = run.untrained()  # read back from the folder: every process must begin alike
+    if model is not None:
+        model.load_state_dict(weights.state_dict())
+    return _Trainer(run, model or weights, team, silent).go(None)
 
 
 def resume(folder: str | Path, silent: bool = False) -> Run:
@@ -60,6 +60,7 @@ def resume(folder: str | Path, silent: bool = False) -> Run:
     run = Run.open(folder)
     if run.finished:
         return run
+    run.check_text()
     trainer = _Trainer(run, run.untrained(), _join(run.config.training), silent)
     found = checkpoint.newest(run.checkpoints, trainer.rank, trainer.processes)
     return trainer.go(found)
@@ -98,7 +99,10 @@ class _Trainer:
 
     def go(self, start: checkpoint.Checkpoint | None) -> Run:
         """Train from a checkpoint, or from the beginning, to the last step."""
-        first = self._begin() if start is None else self._continue(start)
+        with held(self.run.folder / "config.yaml", f"training {self.run.folder}", self.rank == 0):
+            return self._train(self._begin() if start is None else self._continue(start))
+
+    def _train(self, first: int) -> Run:
         label = f"{self.config.task_name} · {self.config.memory}"
         with (
             progress(label, self.settings.steps, first, silent=self.silent) as show,
@@ -109,7 +113,7 @@ class _Trainer:
                 stopped = self._agree(stop_asked(), done)
                 if done % LOOK_EVERY == 0 or done == self.settings.steps or stopped:
                     self._look()
-                show(done, f"loss {self.shown:.3f}")
+                show(done, "" if math.isnan(self.shown) else f"loss {self.shown:.3f}")
                 if done % self.settings.evaluate_every == 0 or done == self.settings.steps:
                     self._evaluate(done)
                 if done == self.settings.steps:

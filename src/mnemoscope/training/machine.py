@@ -52,10 +52,13 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     asked: list[int] = []
-    before = {
-        number: signal.signal(number, lambda received, frame: asked.append(received))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+
+    def note(received: int, frame: object) -> None:
+        if asked:  # asked a second time: do not wait for the step to end
+            raise KeyboardInterrupt
+        asked.append(received)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: bool(asked)
     finally:

@@ -1,6 +1,7 @@
 """A run is a plain folder: config.yaml, metrics.jsonl, checkpoints/, finally model.safetensors.
 
-A run on text has a vocabulary.json too, one that began with given weights a start.safetensors.
+A run on text has a vocabulary.json and a text.digest too, one that began with given weights a
+start.safetensors.
 """
 
 from __future__ import annotations
@@ -39,15 +40,18 @@ class Run:
         ``start`` is the model to begin with when it is not a fresh one drawn from the seed.
         """
         folder = Path(folder)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UserError(
-                f"{folder} exists already; choose another --out, or go on with it: "
-                f"mnemoscope resume {folder}"
-            )
         try:
+            if (folder / "config.yaml").is_file():
+                raise UserError(
+                    f"{folder} exists already; choose another --out, or go on with it: "
+                    f"mnemoscope resume {folder}"
+                )
+            if folder.exists() and (not folder.is_dir() or _foreign(folder)):
+                raise UserError(f"{folder} exists already and is not a run; choose another --out")
             folder.mkdir(parents=True, exist_ok=True)
             if isinstance(config.task, Text):
                 config.task.vocabulary.save(folder / "vocabulary.json")
+                write_whole(folder / "text.digest", config.task.digest.encode())
             if start is not None:
                 write_tensors(folder / "start.safetensors", dict(start.state_dict()), {})
             # Last, because it makes the folder a run that can be resumed.
@@ -62,7 +66,11 @@ class Run:
         path = Path(folder) / "config.yaml"
         if not path.is_file():
             raise UserError(f"{folder} is not a run: there is no {path}")
-        return cls(Path(folder), RunConfig.from_yaml(path.read_text(), str(path)))
+        try:
+            content = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot read {path}: {error}") from error
+        return cls(Path(folder), RunConfig.from_yaml(content, str(path)))
 
     @property
     def checkpoints(self) -> Path:
@@ -80,11 +88,13 @@ class Run:
         if not path.exists():
             return []
         entries = []
-        for line in path.read_text().splitlines():
+        for line in path.read_text(errors="replace").splitlines():
             try:
-                entries.append(json.loads(line))
+                entry = json.loads(line)
             except json.JSONDecodeError:
                 break  # a line cut short by a kill; resuming writes it again
+            if isinstance(entry, dict) and "step" in entry:
+                entries.append(entry)
         return entries
 
     def log(self, **values: Any) -> None:
@@ -120,7 +130,20 @@ class Run:
     @property
     def vocabulary(self) -> Vocabulary:
         """The map between text and tokens, for a run on text."""
+        if not isinstance(self.config.task, Text):
+            raise UserError(f"{self.folder} was trained on {self.config.task_name}, not on text")
         return Vocabulary.load(self.folder / "vocabulary.json")
+
+    def check_text(self) -> None:
+        """Raise `UserError` when a run on text would go on with another text."""
+        known = self.folder / "text.digest"
+        if not isinstance(self.config.task, Text) or not known.is_file():
+            return
+        if known.read_text() != self.config.task.digest:
+            raise UserError(
+                f"the text of {self.folder} is not the one it began with: put it back, or train "
+                "anew with another --out"
+            )
 
     def model(self) -> SequenceModel:
         """The trained model, or the newest one of a run that is not finished yet."""
@@ -132,5 +155,17 @@ class Run:
                 raise UserError(f"{self.folder} holds no weights yet")
             weights = found.model
         model = self.config.model.build()
-        model.load_state_dict(weights)
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise UserError(
+                f"the weights in {self.folder} are not of the model in its config.yaml: {error}"
+            ) from error
         return model.eval()
+
+
+def _foreign(folder: Path) -> bool:
+    """Whether a folder holds anything but what a kill while it was made may have left there."""
+    ours = {"vocabulary.json", "text.digest", "start.safetensors"}
+    names = {path.name for path in folder.iterdir()}
+    return any(name not in ours and not name.endswith((".part", ".partial")) for name in names)
