@@ -16,21 +16,28 @@ from mnemoscope.errors import UserError, suggestion
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a named thing lives, and one line on what it is."""
+    """Where a named thing lives, one line on what it is, and the name people know it by."""
 
     path: str
     line: str
+    label: str = ""
 
 
 MEMORIES = {
-    "rnn": Entry("mnemoscope.models.config:RNN", "one vector, overwritten at every step"),
-    "lstm": Entry("mnemoscope.models.config:LSTM", "a cell behind input, forget and output gates"),
-    "gru": Entry("mnemoscope.models.config:GRU", "one vector behind reset and update gates"),
+    "rnn": Entry("mnemoscope.models.config:RNN", "one vector, overwritten at every step", "RNN"),
+    "lstm": Entry(
+        "mnemoscope.models.config:LSTM", "a cell behind input, forget and output gates", "LSTM"
+    ),
+    "gru": Entry("mnemoscope.models.config:GRU", "one vector behind reset and update gates", "GRU"),
     "attention": Entry(
-        "mnemoscope.models.config:Attention", "Transformer: keys and values of the tokens read"
+        "mnemoscope.models.config:Attention",
+        "Transformer: keys and values of the tokens read",
+        "Transformer",
     ),
     "cache": Entry(
-        "mnemoscope.models.config:Cache", "Transformer-XL: what layers were given before"
+        "mnemoscope.models.config:Cache",
+        "Transformer-XL: what layers were given before",
+        "Transformer-XL",
     ),
 }
 

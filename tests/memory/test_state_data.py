@@ -116,3 +116,12 @@ def test_reset_hides_attention_tokens_instead_of_attending_to_zeros() -> None:
     assert after.visible.any(1).tolist() == [True, False, True]
     assert after.keys.flatten(1).any(1).tolist() == [True, False, True]
     assert state.visible is None
+
+
+def test_a_tensor_cannot_hide_in_a_list() -> None:
+    @dataclass(frozen=True)
+    class Sloppy(State):
+        parts: list[Tensor]
+
+    with pytest.raises(TypeError, match="parts is a list"):
+        _ = Sloppy([torch.zeros(2)]).nbytes

@@ -154,7 +154,7 @@ def test_a_disk_that_does_not_answer_costs_no_checkpoint(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(checkpoint, "_digest", fail)
-    with pytest.raises(UserError, match="Input/output error. Nothing was changed"):
+    with pytest.raises(UserError, match=r"Input/output error\. Nothing was changed"):
         resume(run.folder)
     assert sorted(run.checkpoints.iterdir()) == before
     monkeypatch.setattr(checkpoint, "_digest", digest)

@@ -53,7 +53,7 @@ def unroll(
 ) -> tuple[Tensor, LSTMState, Tensor | None]:
     """All steps of a segment: the same numbers as `step` after `step`, in less time.
 
-    drives (B, T, 4D), recurrent (4D, D), mask (B, T). Returns what `recurrent.scan` returns.
+    drives (B, T, 4D) are used up, recurrent (4D, D), mask (B, T). Returns what `scan` returns.
     """
     kind = drives.dtype  # bfloat16 under autocast
     outputs, cell, gates = _Unrolled.apply(  # type: ignore[no-untyped-call]
@@ -80,16 +80,15 @@ class _Unrolled(torch.autograd.Function):
         watch: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         (rows, steps, _), width = drives.shape, hidden.shape[1]
-        gates = drives.new_empty(steps, rows, 4 * width)
+        gates = drives.transpose(0, 1).contiguous()  # what came in becomes, step by step, the gates
         shown = drives.new_empty(steps, rows, width)  # tanh of the new cell
         hiddens = drives.new_empty(steps + 1, rows, width)  # before each step, and after the last
         cells = torch.empty_like(hiddens)
         hiddens[0], cells[0] = hidden, cell
         moves = [None] * steps if mask is None else mask.unsqueeze(-1).unbind(1)
-        now = zip(drives.unbind(1), gates, shown, moves, strict=True)
-        for step, (drive, opened, seen, move) in enumerate(now):
+        for step, (opened, seen, move) in enumerate(zip(gates, shown, moves, strict=True)):
             hidden, cell, new = hiddens[step], cells[step], cells[step + 1]
-            torch.addmm(drive, hidden, recurrent.t(), out=opened)
+            opened.addmm_(hidden, recurrent.t())
             opened[:, : 2 * width].sigmoid_()
             opened[:, 2 * width : 3 * width].tanh_()
             opened[:, 3 * width :].sigmoid_()

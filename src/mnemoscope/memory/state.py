@@ -199,6 +199,8 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
     elif isinstance(value, tuple):
         for index, item in enumerate(value):
             yield from _walk(f"{name}.{index}", item)
+    elif isinstance(value, list | dict | set):
+        raise TypeError(f"{name} is a {type(value).__name__}: a state holds tensors and tuples")
 
 
 def _describe(value: Any) -> Any:

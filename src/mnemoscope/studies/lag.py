@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 
 from mnemoscope.data.copying import Copy
 from mnemoscope.document import Section
+from mnemoscope.registry import find
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training
@@ -147,11 +148,12 @@ class Lag(Study):
         }
 
     def _shape(self, memory: str) -> dict[str, Any]:
-        """What a memory needs to have a chance at the task."""
-        if memory != "attention":
-            return {}
-        # One layer cannot tell "the second symbol" from "a symbol"; and it must see all waits.
-        return {"layers": 2, "context": max(*self.tested, self.trained) + 2 * self.items}
+        """What a memory needs to have a chance at the task, by the options it has."""
+        fields = find("memory", memory).model_fields
+        longest = max(*self.tested, self.trained) + 2 * self.items
+        options = {name: longest for name in ("context", "cached") if name in fields}
+        # One layer of attention cannot tell "the second symbol" from "a symbol".
+        return {**options, "layers": 2} if "heads" in fields else options
 
     def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
         """Say and draw what was seen."""

@@ -10,19 +10,12 @@ from typing import Any, ClassVar, Self
 from mnemoscope.config import Config
 from mnemoscope.document import Section
 from mnemoscope.errors import UserError, suggestion
-
-LABELS = {
-    "rnn": "RNN",
-    "lstm": "LSTM",
-    "gru": "GRU",
-    "attention": "Transformer",
-    "cache": "Transformer-XL",
-}
+from mnemoscope.registry import MEMORIES
 
 
 def label(memory: str) -> str:
     """The name people know a memory's model by."""
-    return LABELS.get(memory, memory)
+    return (MEMORIES[memory].label if memory in MEMORIES else "") or memory
 
 
 class Study(Config):
