@@ -11,9 +11,10 @@ from torch import Tensor
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
 from mnemoscope.memory.cache import CacheState
+from mnemoscope.models.config import Cache
 from mnemoscope.models.model import Context
 from mnemoscope.models.positions import waves
-from mnemoscope.models.relative import RelativeAttention
+from mnemoscope.models.relative import LayerState, RelativeAttention
 
 TITLE = "Attention by distance over a cache: our layer against the textbook"
 SETTING = (
@@ -45,14 +46,17 @@ def run(quick: bool) -> list[Row]:
 
 def _compare(key: str, batch: int, new: int, cached: int, learn: bool, rounds: int) -> Row:
     torch.manual_seed(0)
-    layer = RelativeAttention(WIDTH, HEADS, cached, dropout=0.0)
+    config = Cache.make(vocab=2, width=WIDTH, heads=HEADS, cached=cached)
+    layer = RelativeAttention(config)
     with torch.no_grad():
         layer.content_bias.normal_()
         layer.position_bias.normal_()
     past, inputs = torch.randn(batch, cached, WIDTH), torch.randn(batch, new, WIDTH)
 
     def ours() -> Tensor:
-        found: Tensor = layer(inputs, CacheState(past), Context(mask=None, rotation=None))[0]
+        found: Tensor = layer(
+            inputs, LayerState(CacheState(past)), Context(mask=None, rotation=None)
+        )[0]
         return found
 
     ways: dict[str, Callable[[], Tensor]] = {

@@ -39,6 +39,16 @@ MEMORIES = {
         "Transformer-XL: what layers were given before",
         "Transformer-XL",
     ),
+    "compressive": Entry(
+        "mnemoscope.models.config:Compressive",
+        "Transformer-XL whose oldest tokens are squeezed together",
+        "Compressive Transformer",
+    ),
+    "infinite": Entry(
+        "mnemoscope.models.config:Infinite",
+        "∞-former: a continuous signal of all that is older",
+        "∞-former",
+    ),
 }
 
 TASKS = {
@@ -62,7 +72,14 @@ STUDIES = {
 KINDS = {"memory": MEMORIES, "task": TASKS, "lens": LENSES, "study": STUDIES}
 
 # Words people use for a thing that goes by another name here.
-ALSO_KNOWN_AS = {"transformer": "attention", "transformer-xl": "cache", "xl": "cache"}
+ALSO_KNOWN_AS = {
+    "transformer": "attention",
+    "transformer-xl": "cache",
+    "xl": "cache",
+    "infinite-former": "infinite",
+    "∞-former": "infinite",
+    "continuous": "infinite",
+}
 
 
 def find(kind: str, name: str) -> Any:

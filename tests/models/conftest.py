@@ -18,9 +18,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "attention none": {"heads": 2, "positions": "none"},
     "attention short": {"heads": 2, "positions": "rotary", "context": 5},
     "cache": {"heads": 2},
+    # Caches as long as the streams of these tests: what leaves them is tested on its own.
+    "compressive": {"heads": 2, "compression": "mean"},
+    "infinite": {"heads": 2, "basis": 6, "sticky": True},
 }
 # With these seeds every one of the models says at least three different things, greedily.
-SEEDS = {"cache": 2}
+SEEDS = {"cache": 2, "compressive": 19, "infinite": 16}
 
 
 def build(kind: str, dtype: torch.dtype = torch.float64, **options: Any) -> SequenceModel:

@@ -346,3 +346,15 @@ def test_the_bar_shows_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, silen
         assert "copy · gru" in shown
         assert "7/10" in shown
         assert "loss 0.123" in shown
+
+
+def test_what_memories_ask_for_is_learnt_and_logged_apart(tmp_path: Path) -> None:
+    options = {"width": 8, "heads": 2, "cached": 4, "compressed": 4, "rate": 2, "lag": 12}
+    config = RunConfig.of(
+        "copy", "compressive", {**options, "steps": 40, "batch": 8, "segment": 8, "lr": 0.01}
+    )
+    run = train(config, tmp_path / "run", silent=True)
+    asked = [entry["auxiliary"] for entry in run.metrics() if "loss" in entry]
+    assert asked[-1] < asked[0]
+    plain = RunConfig.of("copy", "cache", {"width": 8, "heads": 2, "steps": 10, "batch": 8})
+    assert "auxiliary" not in train(plain, tmp_path / "plain", silent=True).metrics()[0]

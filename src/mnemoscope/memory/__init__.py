@@ -3,6 +3,7 @@
 # Importing them all makes every kind of state known to `State.load`.
 from mnemoscope.memory import attention as attention
 from mnemoscope.memory import cache as cache
+from mnemoscope.memory import continuous as continuous
 from mnemoscope.memory import gru as gru
 from mnemoscope.memory import lstm as lstm
 from mnemoscope.memory import rnn as rnn

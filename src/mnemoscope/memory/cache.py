@@ -40,11 +40,49 @@ class CacheState(State):
         where = order[:, :, None].expand(-1, -1, self.inputs.shape[2])
         return CacheState(self.inputs.gather(1, where), self.visible.gather(1, order))
 
+    def leave(self, keep: int, piece: int) -> tuple[CacheState, Left | None]:
+        """Let the oldest tokens go in whole pieces, as many as leave at least ``keep`` behind."""
+        rows, length, width = self.inputs.shape
+        if self.visible is None:
+            pieces = max(0, length - keep) // piece
+            if pieces == 0:
+                return self, None
+            gone = self.inputs[:, : pieces * piece].view(rows, pieces, piece, width)
+            return CacheState(self.inputs[:, pieces * piece :]), Left(gone, None)
+        # Each row lets go of its own tokens; padding stands first, so they are in one stretch.
+        state = self.last(length)
+        assert state.visible is not None
+        real = state.visible.sum(1)
+        own = (real - keep).clamp(min=0) // piece  # (B,) pieces
+        rest = int((real - own * piece).max())
+        pieces = int(own.max())
+        if pieces == 0:
+            return state.last(rest), None
+        places = torch.arange(pieces * piece, device=self.inputs.device)
+        where = (length - real[:, None] + places).clamp(max=length - 1)
+        gone = state.inputs.gather(1, where[:, :, None].expand(-1, -1, width))
+        steps = torch.arange(length, device=self.inputs.device)
+        still = state.visible & (steps >= (length - real + own * piece)[:, None])
+        present = torch.arange(pieces, device=own.device) < own[:, None]
+        left = Left(gone.view(rows, pieces, piece, width), present)
+        return CacheState(state.inputs, still).last(rest), left
+
     def _forget(self, fresh: Tensor) -> CacheState:
         visible = self.visible
         if visible is None:
             visible = self.inputs.new_ones(self.batch, self.length, dtype=torch.bool)
         return super(CacheState, CacheState(self.inputs, visible))._forget(fresh)
+
+
+@dataclass(frozen=True)
+class Left:
+    """Tokens that left a cache: tokens (B, pieces, piece, D) in reading order.
+
+    ``present`` (B, pieces) is false where a row let go of fewer pieces, None when none did.
+    """
+
+    tokens: Tensor
+    present: Tensor | None
 
 
 def append(state: CacheState | None, inputs: Tensor, mask: Tensor | None) -> CacheState:
@@ -77,25 +115,55 @@ def attend(
     queries (B, H, T, E) of the newest tokens, keys and values (B, H, S, E), distances (H, S, E)
     for the distances S−1 … 0, content_bias u and position_bias v (H, E), visible (B, S).
     """
-    new, total = queries.shape[2], keys.shape[2]
+    bias = position_scores(queries, distances, position_bias, visible)
+    return F.scaled_dot_product_attention(
+        queries + content_bias[:, None], keys, values, attn_mask=bias, dropout_p=dropout
+    )
+
+
+def position_scores(
+    queries: Tensor, distances: Tensor, position_bias: Tensor, visible: Tensor | None = None
+) -> Tensor:
+    """What distance adds to the scores, (q + v)·r(i − j) / √E, and −∞ for what is hidden.
+
+    Shapes as in `attend`; returns (B, H, T, S).
+    """
+    new, total = queries.shape[2], distances.shape[1]
     # One product gives the scores of all distances, behind a column that belongs to none.
     scaled = (queries + position_bias[:, None]) / math.sqrt(queries.shape[3])
     by_distance = scaled @ F.pad(distances, (0, 0, 1, 0)).transpose(1, 2)  # (B, H, T, 1 + S)
     if visible is None:
-        bias = by_key(by_distance)
-    else:
-        # Padding takes no place: distances are counted in each row's own tokens.
-        place = visible.cumsum(1)
-        apart = (place[:, -new:, None] - place[:, None, :]).clamp(min=0)  # (B, T, S)
-        where = (total - apart)[:, None].expand(-1, queries.shape[1], -1, -1)
-        allowed = torch.ones(new, total, dtype=torch.bool, device=queries.device)
-        allowed = allowed.tril(total - new) & visible[:, None, None, :]
-        # A query always sees itself, so a padded row gives a number nobody reads instead of NaN.
-        allowed[..., total - new :] |= torch.eye(new, dtype=torch.bool, device=queries.device)
-        bias = by_distance.gather(3, where).masked_fill(~allowed, -torch.inf)
-    return F.scaled_dot_product_attention(
-        queries + content_bias[:, None], keys, values, attn_mask=bias, dropout_p=dropout
-    )
+        return by_key(by_distance)
+    # Padding takes no place: distances are counted in each row's own tokens.
+    place = visible.cumsum(1)
+    apart = (place[:, -new:, None] - place[:, None, :]).clamp(min=0)  # (B, T, S)
+    where = (total - apart)[:, None].expand(-1, queries.shape[1], -1, -1)
+    allowed = torch.ones(new, total, dtype=torch.bool, device=queries.device)
+    allowed = allowed.tril(total - new) & visible[:, None, None, :]
+    # A query always sees itself, so a padded row gives a number nobody reads instead of NaN.
+    allowed[..., total - new :] |= torch.eye(new, dtype=torch.bool, device=queries.device)
+    return by_distance.gather(3, where).masked_fill(~allowed, -torch.inf)
+
+
+@torch.no_grad()
+def usage(
+    queries: Tensor,
+    keys: Tensor,
+    distances: Tensor,
+    content_bias: Tensor,
+    position_bias: Tensor,
+    visible: Tensor | None,
+    mask: Tensor | None,
+) -> Tensor:
+    """Attention that each token gets from all heads and all queries that are no padding, (B, S).
+
+    Shapes as in `attend`; mask (B, T).
+    """
+    content = (queries + content_bias[:, None]) @ keys.transpose(2, 3) / math.sqrt(keys.shape[3])
+    weights = (content + position_scores(queries, distances, position_bias, visible)).softmax(-1)
+    if mask is not None:
+        weights = weights * mask[:, None, :, None]
+    return weights.sum((1, 2))
 
 
 def by_key(by_distance: Tensor) -> Tensor:

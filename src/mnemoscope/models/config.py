@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -123,8 +123,98 @@ class Attention(Transformer):
         return self.context
 
 
-class Cache(Transformer):
+class Relative(Transformer):
+    """Attention by distance over a cache of what every layer was given for the last tokens."""
+
+    cached: int = Field(128, ge=0, description="tokens before the segment that are kept")
+
+
+class Cache(Relative):
     """Transformer-XL; every layer keeps what it was given for the last tokens (Dai 2019)."""
 
     memory: Literal["cache"] = "cache"
-    cached: int = Field(128, ge=1, description="tokens before the segment that are kept")
+
+
+Loss = Literal["attention", "autoencoding", "none"]
+
+
+class Squeezing(Relative):
+    """A cache whose oldest tokens are squeezed together."""
+
+    compressed: int = Field(128, ge=0, description="squeezed vectors that are kept")
+    rate: int = Field(4, ge=1, description="tokens squeezed into one vector")
+    compression: Literal["convolution", "mean", "max", "most-used"] = Field(
+        "convolution", description="how tokens are squeezed"
+    )
+    rebuild: Loss | None = Field(
+        None, description="what trains the convolution: attention (default), autoencoding, none"
+    )
+
+    @model_validator(mode="after")
+    def _trains(self) -> Self:
+        if self.rebuild not in (None, "none") and self.compression != "convolution":
+            raise ValueError(f"compression {self.compression!r} has nothing that rebuild can train")
+        return self
+
+    @property
+    def rebuilds(self) -> Loss:
+        """The loss that trains the compressor."""
+        if self.rebuild is None:
+            return "attention" if self.compression == "convolution" else "none"
+        return self.rebuild
+
+
+class Compressive(Squeezing):
+    """Compressive Transformer; a second queue of squeezed tokens behind the cache (Rae 2019)."""
+
+    memory: Literal["compressive"] = "compressive"
+    compressed: int = Field(128, ge=1, description="squeezed vectors that are kept")
+
+
+class Infinite(Squeezing):
+    """∞-former; what leaves the cache lives on in a signal of fixed size (Martins 2022)."""
+
+    memory: Literal["infinite"] = "infinite"
+    compressed: int = Field(
+        0, ge=0, description="squeezed vectors between cache and signal; 0 = none"
+    )
+    chunk: int = Field(64, ge=1, description="tokens written to the signal at once")
+    basis: int = Field(64, ge=2, description="basis functions, hence vectors, of the signal")
+    spread: float = Field(1.0, gt=0, description="width of a basis function, in distances")
+    widths: tuple[float, ...] | None = Field(
+        None, min_length=1, description="fixed widths instead, such as 0.005,0.01 of the release"
+    )
+    penalty: float = Field(0.5, gt=0, description="of the ridge regression that fits the signal")
+    samples: int | None = Field(
+        None, ge=1, description="points at which the old signal is read; none = basis"
+    )
+    contraction: Annotated[float, Field(gt=0, lt=1)] | Literal["equal"] = Field(
+        "equal", description="share of the signal the past keeps; equal = the same for every chunk"
+    )
+    sticky: bool = Field(False, description="keep more of what attention went to")
+    bins: int = Field(128, ge=1, description="parts of the signal whose attention is counted")
+    density: Literal["gaussian", "sparse", "gibbs"] = Field(
+        "gaussian", description="how a query looks at the signal"
+    )
+    floor: float = Field(1e-4, gt=0, description="smallest variance of a look")
+    gate: bool = Field(False, description="let a learned gate decide what is written")
+    kl: float = Field(0.0, ge=0, description="weight of the KL divergence that keeps looks narrow")
+    kl_width: float = Field(0.05, gt=0, description="standard deviation that it draws looks to")
+    kl_centre: float | None = Field(None, description="place it draws them to; none = anywhere")
+
+    @model_validator(mode="after")
+    def _means_something(self) -> Self:
+        if self.widths is not None and min(self.widths) <= 0:
+            raise ValueError("widths must be positive")
+        changed = {
+            name
+            for name, field in type(self).model_fields.items()
+            if getattr(self, name) != field.default
+        }
+        if self.density == "gibbs":
+            unused = changed & {"spread", "widths", "floor", "kl", "kl_width", "kl_centre", "bins"}
+            if unused:
+                raise ValueError(f"the gibbs density has no use for {sorted(unused)[0]}")
+        if "bins" in changed and not self.sticky:
+            raise ValueError("bins count attention for sticky memories: set sticky as well")
+        return self

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,10 +22,14 @@ from mnemoscope.models.positions import Positions, Rotation
 
 @dataclass(frozen=True)
 class Output:
-    """logits (B, T, V), or (B, 1, V) from a model that reads out last; and the state to go on."""
+    """logits (B, T, V), or (B, 1, V) from a model that reads out last; and the state to go on.
+
+    losses: what memories ask for beside the task, by name, weighted; only in training.
+    """
 
     logits: Tensor
     state: StreamState
+    losses: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class Context:
 
     mask: Tensor | None
     rotation: Rotation | None
+    losses: dict[str, Tensor] = field(default_factory=dict)
+
+    def add_loss(self, name: str, loss: Tensor) -> None:
+        """Ask training to make this small as well; layers that ask for the same add up."""
+        self.losses[name] = self.losses[name] + loss if name in self.losses else loss
 
 
 class Tap(nn.Module):
@@ -97,7 +106,7 @@ class SequenceModel(nn.Module):
         if self.config.readout == "last":
             vectors = _last(vectors, mask)
         logits = self.readout(self.norm(vectors))
-        return Output(logits, StreamState(tuple(carried), count, self._owner))
+        return Output(logits, StreamState(tuple(carried), count, self._owner), context.losses)
 
     def _count(self, tokens: Tensor, state: StreamState | None) -> Tensor | None:
         if self.positions.kind == "none":

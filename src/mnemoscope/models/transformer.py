@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.memory.attention import AttentionState, append, attend
-from mnemoscope.models.config import Attention, Cache, Transformer
+from mnemoscope.models.config import Attention, Relative, Transformer
 from mnemoscope.models.model import Context, SequenceModel
 from mnemoscope.models.positions import Positions, rotate
 from mnemoscope.models.relative import RelativeAttention
@@ -94,7 +94,7 @@ def build(config: Transformer) -> SequenceModel:
 
 
 def _attention(config: Transformer) -> SelfAttention | RelativeAttention:
-    if isinstance(config, Cache):
-        return RelativeAttention(config.width, config.heads, config.cached, config.dropout)
+    if isinstance(config, Relative):
+        return RelativeAttention(config)
     assert isinstance(config, Attention)
     return SelfAttention(config.width, config.heads, config.context, config.dropout)

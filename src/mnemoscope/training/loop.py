@@ -92,7 +92,7 @@ class _Trainer:
         )
         self.optimizer = make_optimizer(self.model, self.settings)
         self.memories: list[StreamState | None] = [None] * self.settings.accumulate
-        self.pending: list[tuple[int, Tensor, Tensor]] = []
+        self.pending: list[tuple[int, Tensor, Tensor]] = []  # step, losses, norm of the gradient
         self.silent = silent or self.rank > 0
         self.shown = float("nan")
         self.clock = time.perf_counter()
@@ -169,7 +169,7 @@ class _Trainer:
         )
         questions = max(1, int((whole.targets != NO_QUESTION).sum()))
         rows = settings.batch // (self.processes * settings.accumulate)
-        loss = torch.zeros((), device=self.device)
+        loss = torch.zeros(2, device=self.device)  # of the task, and what memories ask for
         for part in range(settings.accumulate):
             first = (self.rank * settings.accumulate + part) * rows
             batch = whole.rows(slice(first, first + rows))
@@ -197,22 +197,24 @@ class _Trainer:
             memory = memory.reset(torch.from_numpy(batch.starts))
 
         length = self.config.segment if carries else settings.segment or tokens.shape[1]
-        total = torch.zeros((), device=self.device)
+        total = torch.zeros(2, device=self.device)
         for begin in range(0, tokens.shape[1], length * settings.horizon):
             end = min(begin + length * settings.horizon, tokens.shape[1])
             # A stretch without questions only fills the memory: nothing to learn from it here.
             asked = bool((batch.targets[:, begin:end] != NO_QUESTION).any())
-            loss = torch.zeros((), device=self.device)
+            loss, extra = torch.zeros(2, device=self.device).unbind()
             with torch.set_grad_enabled(asked), machine.autocast(self.device, settings.precision):
                 for left in range(begin, end, length):
                     here = slice(left, min(left + length, end))
                     out = self.reader(tokens[:, here], memory)
                     memory = out.state
                     loss = loss + self._loss(out.logits, targets[:, here])
+                    # What memories ask for is a mean: it counts by the questions it came with.
+                    here_asked = int((batch.targets[:, here] != NO_QUESTION).sum())
+                    extra = extra + here_asked * sum(out.losses.values(), loss.new_zeros(()))
             if asked:
-                loss = loss / questions
-                torch.autograd.backward(loss)
-                total += loss.detach()
+                torch.autograd.backward((loss + extra) / questions)
+                total += torch.stack((loss, extra)).detach() / questions
             assert memory is not None
             memory = memory.detach()
         return total, memory if carries else None
@@ -250,15 +252,15 @@ class _Trainer:
         if not self.pending:
             return
         steps = [step for step, _, _ in self.pending]
-        losses = torch.stack([loss for _, loss, _ in self.pending])
+        losses = torch.stack([loss for _, loss, _ in self.pending])  # (steps, 2)
         norms = torch.stack([norm for _, _, norm in self.pending])
         self.pending = []
         if self.processes > 1:
             losses = self.accelerator.reduce(losses, "mean")
-        for step, loss, norm in zip(steps, losses.tolist(), norms.tolist(), strict=True):
+        for step, loss, norm in zip(steps, losses.sum(1).tolist(), norms.tolist(), strict=True):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 raise self._not_finite(step, loss, norm)
-        self.shown = float(losses.mean())
+        self.shown, extra = losses.mean(0).tolist()
         now = time.perf_counter()
         if self.rank == 0:
             self.run.log(
@@ -267,6 +269,7 @@ class _Trainer:
                 gradient=float(norms.mean()),
                 lr=learning_rate(steps[-1] - 1, self.settings),
                 seconds=round(now - self.clock, 4),
+                **({"auxiliary": extra} if extra else {}),
             )
         self.clock = now
 
