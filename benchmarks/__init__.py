@@ -8,4 +8,5 @@ BENCHMARKS = {
     "transformer": "benchmarks.transformer",
     "generation": "benchmarks.generation",
     "xl": "benchmarks.xl",
+    "continuous": "benchmarks.continuous",
 }

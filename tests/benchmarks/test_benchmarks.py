@@ -36,7 +36,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_without_a_name_all_are_listed():
     listed = benchmarks()
     assert listed.returncode == 0
-    assert listed.stdout.split() == ["recurrent", "transformer", "generation", "xl"]
+    assert listed.stdout.split() == ["recurrent", "transformer", "generation", "xl", "continuous"]
 
 
 def test_an_unknown_name_is_refused_with_the_likely_one():

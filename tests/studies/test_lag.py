@@ -14,7 +14,7 @@ import torch
 import mnemoscope as ms
 from mnemoscope.api import Published
 from mnemoscope.errors import UserError
-from mnemoscope.registry import MEMORIES
+from mnemoscope.registry import MEMORIES, find
 from mnemoscope.studies import lag_page
 from mnemoscope.studies.lag import Lag, choose_rate
 from mnemoscope.studies.sizes import count, sized, state_bytes
@@ -102,7 +102,7 @@ def test_paper_preset_differs_from_quick() -> None:
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_sized_models_are_the_widest_within_the_budget(memory: str) -> None:
     config = sized(memory, 9000, vocab=13)
-    step = 8 if memory == "attention" else 1
+    step = 8 if "heads" in find("memory", memory).model_fields else 1
     wider = config.model_copy(update={"width": config.width + step})
     assert count(config) <= 9000 < count(wider)
     assert count(config) == sum(weight.numel() for weight in config.build().parameters())

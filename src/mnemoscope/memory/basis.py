@@ -12,6 +12,22 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+# Logarithm of what counts as nothing: 1e-20. Denormal numbers would make products 8 times slower.
+NOTHING = -46.0
+
+
+def normal_density(mean: Tensor, variance: Tensor, centres: Tensor) -> Tensor:
+    """N(mean; c_j, variance) for all centres: mean (...) -> (..., N). Computes no gradient.
+
+    variance (..., N), or (..., 1) if it is the same for all.
+    """
+    scale = (2 * variance).rsqrt()
+    height = (scale / math.sqrt(math.pi)).log()
+    # In place: the logarithm of the density, then the density.
+    found = (centres - mean[..., None]).mul_(scale).square_()
+    torch.sub(height, found, out=found)
+    return found.clamp_(min=NOTHING).exp_()
+
 
 @dataclass(frozen=True)
 class Gaussians:
@@ -32,8 +48,7 @@ class Gaussians:
     def evaluate(self, times: Tensor) -> Tensor:
         """ψ_j(t): times (...) -> (..., N)."""
         centres, squares = self.constants(times.dtype, times.device)
-        apart = times[..., None] - centres
-        return (-apart.square() / (2 * squares)).exp() / (2 * math.pi * squares).sqrt()
+        return normal_density(times, squares, centres)
 
     def constants(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
         """Centres (N,) and squared widths, (N,) or (1,) when all are equally wide."""

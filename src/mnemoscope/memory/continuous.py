@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from mnemoscope.memory.basis import Basis
@@ -21,6 +22,8 @@ from mnemoscope.memory.state import State
 
 # Operators kept per process; one of 512 functions and 512 tokens takes 2 MB.
 OPERATORS = 64
+# Smaller entries are zero: a function far from a sample has none, and denormals slow products down.
+NOTHING = 1e-20
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ def quantiles(masses: Tensor, samples: int) -> Tensor:
     # Where nobody has looked yet, every part counts the same.
     total = masses.sum(1, keepdim=True)
     masses = torch.where(total > 0, masses / total.clamp(min=1e-30), 1 / bins)
-    below = torch.nn.functional.pad(masses.cumsum(1), (1, 0))
+    below = F.pad(masses.cumsum(1), (1, 0))
     levels = torch.arange(1, samples + 1, device=masses.device, dtype=masses.dtype) / samples
     levels = (levels * below[:, -1:]).contiguous()
     bin_of = (torch.searchsorted(below, levels) - 1).clamp(0, bins - 1)
@@ -169,7 +172,8 @@ def _operators(
         fit = torch.linalg.solve(gram, functions[:, : len(old) + len(new)])
         before, after = fit[:, : len(old)], fit[:, len(old) :]
         step = before @ plan.basis.evaluate(even(plan.samples)[: len(old)])
-        return Operators(*(m.to(device, dtype).contiguous() for m in (before, after, step)))
+        maps = (F.hardshrink(matrix, NOTHING) for matrix in (before, after, step))
+        return Operators(*(matrix.to(device, dtype).contiguous() for matrix in maps))
 
 
 def even(samples: int) -> Tensor:

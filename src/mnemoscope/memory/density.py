@@ -14,26 +14,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mnemoscope.memory.basis import Gaussians
+from mnemoscope.memory.basis import Gaussians, normal_density
 
 
 def gaussian_expectation(mean: Tensor, variance: Tensor, basis: Gaussians) -> Tensor:
     """E[ψ_j(t)] for t ~ N(mean, variance) is N(mean; c_j, s_j² + variance): (...) -> (..., N)."""
     centres, squares = basis.constants(mean.dtype, mean.device)
+    if not torch.is_grad_enabled():
+        return normal_density(mean, variance[..., None] + squares, centres)
     found: Tensor = _Expectation.apply(mean, variance, centres, squares)  # type: ignore[no-untyped-call]
     return found
 
 
 class _Expectation(torch.autograd.Function):
-    """Three passes over (..., N) forward and two backward, where autograd would take fifteen."""
+    """One array of (..., N) written in place forward and one backward; autograd would keep six."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, variance: Tensor, centres: Tensor, squares: Tensor) -> Any:
-        total = variance[..., None] + squares  # (..., N), or (..., 1) when all widths are equal
-        scale = (2 * total).rsqrt()
-        apart = torch.addcmul(-mean[..., None] * scale, centres, scale)
-        height = (scale / math.sqrt(math.pi)).log()
-        found = torch.addcmul(height, apart, apart, value=-1).exp_()
+        total = variance[..., None] + squares
+        found = normal_density(mean, total, centres)
         ctx.save_for_backward(mean, total, centres, found)
         return found
 
@@ -61,7 +60,7 @@ class _Expectation(torch.autograd.Function):
 def gaussian_below(mean: Tensor, variance: Tensor, edges: Tensor) -> Tensor:
     """P(t ≤ edge): (...) -> (..., D + 1)."""
     scale = (2 * variance).rsqrt()
-    return 0.5 * torch.erf(torch.addcmul(-(mean * scale)[..., None], edges, scale[..., None])) + 0.5
+    return 0.5 * torch.erf((edges - mean[..., None]) * scale[..., None]) + 0.5
 
 
 def parabola_reach(variance: Tensor) -> Tensor:

@@ -35,10 +35,10 @@ class Looks:
 def locate(queries: Tensor, pointers: Tensor, floor: float) -> Looks:
     """Turn queries (R, H, T, E) into places with two pointers per head (R, H, 2, E).
 
-    A pointer is Σ_j w_j k_j, the keys of all basis functions under the weights w_μ or w_σ: the
-    scores q·k_j enter nowhere else, so no key is ever formed.
+    A pointer is Σ_j w_j k_j / √E, the keys of all basis functions under the weights w_μ or w_σ:
+    the scores q·k_j enter nowhere else, so no key is ever formed.
     """
-    scores = queries @ pointers.transpose(2, 3) / math.sqrt(queries.shape[3])
+    scores = queries @ pointers.transpose(2, 3)
     # Two numbers per query decide all the rest: worth full precision also in a bfloat16 model.
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     mean, variance = scores.unbind(-1)

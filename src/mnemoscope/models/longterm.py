@@ -5,6 +5,7 @@ Shapes: R rows, T tokens, L tokens written at once, D width, H heads, E = D / H,
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING
 
@@ -114,10 +115,12 @@ class LongTerm(nn.Module):
             about = signal
         else:
             # Normalised Gaussians make coefficients about 1/N as large as what was written.
-            about = self.config.basis * (self.weights @ signal)
+            scale = self.config.basis / math.sqrt(signal.shape[2] // heads)
+            about = scale * (self.weights @ signal)
         keys = self.key(about).view(*about.shape[:2], heads, -1).transpose(1, 2)
         values = self.value(signal).view(*signal.shape[:2], heads, -1).transpose(1, 2)
         if not torch.is_grad_enabled():
+            values = values.contiguous()
             state._derived.clear()
             state._derived[mark] = keys, values
         return keys, values
