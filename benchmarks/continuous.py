@@ -65,11 +65,12 @@ class _Step:
     def __call__(self) -> ContinuousState:
         with torch.set_grad_enabled(self.learn):
             state = self.memory.write(self.state, self.tokens)
-            found, state = self.memory(self.queries, state, EMPTY)
+            found, after = self.memory(self.queries, state, EMPTY)
             if self.learn:
                 self.memory.zero_grad()
                 torch.autograd.backward(found.square().mean())
-        return state
+        assert isinstance(after, ContinuousState)
+        return after
 
 
 def _context(tokens: int, queries: Tensor) -> Callable[[], Tensor]:
