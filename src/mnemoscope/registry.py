@@ -67,6 +67,10 @@ STUDIES = {
     "lag": Entry(
         "mnemoscope.studies.lag:Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"
     ),
+    "sorting": Entry(
+        "mnemoscope.studies.sorting:SortingStudy",
+        "how much of a long stream do XL, Compressive and ∞-former keep?",
+    ),
 }
 
 KINDS = {"memory": MEMORIES, "task": TASKS, "lens": LENSES, "study": STUDIES}

@@ -9,7 +9,7 @@ from torch import Tensor
 import mnemoscope as ms
 from mnemoscope.errors import UserError
 from mnemoscope.memory import compressive
-from mnemoscope.memory.cache import CacheState, append, attend, usage
+from mnemoscope.memory.cache import CacheState, append, attend, weights
 
 ROWS = 3
 
@@ -70,18 +70,14 @@ def test_pieces_become_one_vector_each() -> None:
     torch.testing.assert_close(squeezed, strided.transpose(1, 2), rtol=0, atol=1e-12)
 
 
-def test_usage_is_the_attention_a_token_got() -> None:
+def test_weights_are_those_of_attention() -> None:
     new, total = 3, 7
     q, k = draw(1, 2, new, 4), draw(1, 2, total, 4, seed=1)
     r, u, v = draw(2, total, 4, seed=2), draw(2, 4, seed=3), draw(2, 4, seed=4)
     # With the identity as values, what attention finds are its weights.
     values = torch.eye(total, dtype=torch.float64).expand(1, 2, total, total)
-    weights = attend(q, k, values, r, u, v)
-    found = usage(q, k, r, u, v, None, None)
-    torch.testing.assert_close(found, weights.sum((1, 2)), rtol=0, atol=1e-12)
-    mask = torch.tensor([[True, False, True]])
-    found = usage(q, k, r, u, v, None, mask)
-    torch.testing.assert_close(found, weights[:, :, [0, 2]].sum((1, 2)), rtol=0, atol=1e-12)
+    found = attend(q, k, values, r, u, v)
+    torch.testing.assert_close(weights(q, k, r, u, v, None), found, rtol=0, atol=1e-12)
 
 
 def test_losses_are_zero_when_nothing_is_lost_and_ignore_what_is_not_there() -> None:

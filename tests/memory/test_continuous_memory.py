@@ -64,7 +64,7 @@ def test_a_sticky_write_samples_where_attention_went(plan: Plan, seed: int, bins
     attention = draw(2, bins, seed=seed).abs()
     tokens = draw(2, 4, WIDTH, seed=seed + 1)
     after = write(plan, state.attended(attention), tokens)
-    times = quantiles(attention, plan.samples)
+    times = quantiles(attention, even(plan.samples))
     for row in range(2):
         slow = refit(plan, state.coefficients[row], tokens[row], 1, times[row])
         torch.testing.assert_close(after.coefficients[row], slow, rtol=0, atol=1e-9)
@@ -74,7 +74,7 @@ def test_a_sticky_write_samples_where_attention_went(plan: Plan, seed: int, bins
 @given(bins=st.integers(1, 9), samples=st.integers(1, 30))
 def test_even_attention_gives_even_samples(bins: int, samples: int) -> None:
     for amount in (0.0, 3.0):
-        times = quantiles(torch.full((1, bins), amount, dtype=torch.float64), samples)
+        times = quantiles(torch.full((1, bins), amount, dtype=torch.float64), even(samples))
         torch.testing.assert_close(times[0], even(samples), rtol=0, atol=1e-12)
 
 
@@ -84,7 +84,7 @@ def test_a_part_with_a_share_of_the_mass_gets_that_share_of_the_samples(
 ) -> None:
     mass = torch.tensor([weights], dtype=torch.float64)
     samples = 1000
-    times = quantiles(mass, samples)[0]
+    times = quantiles(mass, even(samples))[0]
     assert (times.diff() >= 0).all()
     assert 0 <= times[0] <= times[-1] <= 1
     counts = torch.histc(times - 1e-9, len(weights), 0, 1)

@@ -14,6 +14,7 @@ from mnemoscope.memory.horizon import (
     responses,
     spectrum,
     sticky_share,
+    timeline,
     used,
 )
 
@@ -47,6 +48,25 @@ def test_responses_are_what_comes_back_of_a_chunk_that_was_written(
             state = write(how, state, tokens)
         back = how.basis.evaluate(at) @ state.coefficients[0]
         torch.testing.assert_close(response, back, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("contraction", [0.75, "equal"])
+def test_the_timeline_says_where_tokens_went(contraction: float | str) -> None:
+    """A signal that was told the number of every token knows it at the place the timeline says."""
+    how = Plan(Gaussians.spread(256, 1.0), 1e-4, 512, contraction)  # type: ignore[arg-type]
+    state, masses = fresh(1, 256, 8, torch.zeros(1, 1).double()), []
+    for step in range(5):
+        mass = torch.rand(1, 8, generator=torch.Generator().manual_seed(step)).double() + 0.2
+        masses.append(mass)
+        tokens = (64 * step + torch.arange(64).double())[None, :, None]
+        state = write(how, state.attended(mass), tokens)
+    told = timeline(how, 64, masses, 400)[0]
+    known = (
+        how.basis.evaluate((torch.arange(400).double() + 0.5) / 400) @ state.coefficients[0, :, 0]
+    )
+    inside = slice(20, 380)  # at both ends the signal bends towards zero
+    assert (told - known)[inside].abs().median() < 3
+    assert (told.diff() >= 0).all()
 
 
 def test_directions_are_counted_from_gains() -> None:

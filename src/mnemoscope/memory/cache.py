@@ -146,24 +146,17 @@ def position_scores(
 
 
 @torch.no_grad()
-def usage(
+def weights(
     queries: Tensor,
     keys: Tensor,
     distances: Tensor,
     content_bias: Tensor,
     position_bias: Tensor,
     visible: Tensor | None,
-    mask: Tensor | None,
 ) -> Tensor:
-    """Attention that each token gets from all heads and all queries that are no padding, (B, S).
-
-    Shapes as in `attend`; mask (B, T).
-    """
+    """The weights with which `attend` adds up the values, (B, H, T, S), without a gradient."""
     content = (queries + content_bias[:, None]) @ keys.transpose(2, 3) / math.sqrt(keys.shape[3])
-    weights = (content + position_scores(queries, distances, position_bias, visible)).softmax(-1)
-    if mask is not None:
-        weights = weights * mask[:, None, :, None]
-    return weights.sum((1, 2))
+    return (content + position_scores(queries, distances, position_bias, visible)).softmax(-1)
 
 
 def by_key(by_distance: Tensor) -> Tensor:

@@ -100,7 +100,7 @@ def write(
         maps = operators(plan, length, count, old.dtype, old.device)
         written = maps.new @ added
         if count > 0 and sticky:
-            looked = plan.basis.evaluate(quantiles(masses, plan.samples)).to(old.dtype)
+            looked = plan.basis.evaluate(quantiles(masses, even(plan.samples))).to(old.dtype)
             written = written + maps.old @ (looked @ old)
         elif count > 0:
             written = written + maps.step @ old
@@ -117,22 +117,21 @@ def _like(rows: Tensor, values: Tensor) -> Tensor:
     return rows.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
 
 
-def quantiles(masses: Tensor, samples: int) -> Tensor:
-    """Times t_m below which a share m / M of the mass (R, K) lies, m = 1 … M: (R, M).
+def quantiles(masses: Tensor, levels: Tensor) -> Tensor:
+    """Times below which shares ``levels`` (M,) of the mass (R, K) lie: (R, M).
 
     Mass is spread evenly within a bin. Where the release draws M bins at random and takes their
-    left edges, this takes what such draws give on average; even mass gives even samples.
+    left edges, this takes what such draws give on average; even mass gives back the levels.
     """
     bins = masses.shape[1]
     # Where nobody has looked yet, every part counts the same.
     total = masses.sum(1, keepdim=True)
     masses = torch.where(total > 0, masses / total.clamp(min=1e-30), 1 / bins)
     below = F.pad(masses.cumsum(1), (1, 0))
-    levels = torch.arange(1, samples + 1, device=masses.device, dtype=masses.dtype) / samples
-    levels = (levels * below[:, -1:]).contiguous()
-    bin_of = (torch.searchsorted(below, levels) - 1).clamp(0, bins - 1)
+    asked = (levels.to(masses) * below[:, -1:]).contiguous()
+    bin_of = (torch.searchsorted(below, asked) - 1).clamp(0, bins - 1)
     start, mass = below.gather(1, bin_of), masses.gather(1, bin_of)
-    within = ((levels - start) / mass.clamp(min=1e-30)).clamp(0, 1)
+    within = ((asked - start) / mass.clamp(min=1e-30)).clamp(0, 1)
     return (bin_of + within) / bins
 
 

@@ -8,7 +8,7 @@ are the gains of the directions that a chunk of L tokens has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.memory.continuous import Plan, even, operators, positions
+from mnemoscope.memory.continuous import Plan, even, operators, positions, quantiles
 
 # A direction counts as kept when this share of its amplitude can be read back.
 FAINT = 0.1
@@ -84,6 +84,29 @@ def spectrum(plan: Plan, length: int) -> NDArray[np.complex128]:
     step = operators(plan, length, plan.basis.count, torch.float64, _CPU).step
     values: NDArray[np.complex128] = torch.linalg.eigvals(step).numpy()
     return values[np.argsort(-np.abs(values))]
+
+
+def timeline(plan: Plan, length: int, masses: Sequence[Tensor], points: int) -> Tensor:
+    """Which token stands where in a signal, counted from the first one written: (R, points).
+
+    ``masses`` (R, K) of every write say where attention had gone before it, K = 0 if samples were
+    even. The times are the middles of ``points`` equal parts. Ridge regression plays no part: this
+    is where tokens go, not how sharply they can be told apart.
+    """
+    times = (torch.arange(points, dtype=torch.float64) + 0.5) / points
+    tokens = (times * length).expand(len(masses[0]), -1)
+    for write, mass in enumerate(masses[1:], start=1):
+        share = plan.share(write)
+        asked = (times / share).clamp(max=1)
+        seen = quantiles(mass.double(), asked) if mass.shape[1] else asked.expand_as(tokens)
+        # Between two points the timeline is a straight line.
+        place = (seen * points - 0.5).clamp(0, points - 1)
+        left = place.floor().long().clamp(max=max(points - 2, 0))
+        right = (left + 1).clamp(max=points - 1)
+        old = torch.lerp(tokens.gather(1, left), tokens.gather(1, right), place - left)
+        new = length * (write + (times - share) / (1 - share))
+        tokens = torch.where(times <= share, old, new)
+    return tokens
 
 
 def sticky_share(contraction: float, attention: float) -> float:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.memory.cache import CacheState, Left, append, attend, usage
+from mnemoscope.memory.cache import CacheState, Left, append, attend, weights
 from mnemoscope.memory.continuous import ContinuousState
 from mnemoscope.memory.state import State
 from mnemoscope.models.compressor import Compressor
 from mnemoscope.models.config import Infinite, Relative, Squeezing
 from mnemoscope.models.longterm import LongTerm
-from mnemoscope.models.model import Context
+from mnemoscope.models.model import Context, Tap
 from mnemoscope.models.positions import waves
 
 
@@ -49,6 +49,7 @@ class RelativeAttention(nn.Module):
         self.compressor = None
         if isinstance(config, Squeezing) and config.compressed > 0:
             self.compressor = Compressor(config)
+        self.looks = Tap()  # attention weights (B, H, T, S), computed when somebody looks
         self.signal = LongTerm(config) if isinstance(config, Infinite) else None
 
     def forward(
@@ -77,9 +78,12 @@ class RelativeAttention(nn.Module):
             recalled, signal = self.signal(queries, signal, context)
             found = found + recalled
         used = None
-        if self.compressor is not None and self.compressor.kind == "most-used":
-            used = usage(queries, keys, distances, *biases, seen.visible, context.mask)
-            used = used[:, seen.length - cache.length :]
+        asks_usage = self.compressor is not None and self.compressor.kind == "most-used"
+        if asks_usage or self.looks.watched:
+            looks = self.looks(weights(queries, keys, distances, *biases, seen.visible))
+            if context.mask is not None:
+                looks = looks * context.mask[:, None, :, None]
+            used = looks.sum((1, 2))[:, seen.length - cache.length :] if asks_usage else None
         return found, self._pass_on(vectors, context, cache, state.compressed, signal, used)
 
     def _fresh(self, vectors: Tensor) -> LayerState:

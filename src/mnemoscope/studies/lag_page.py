@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from mnemoscope.document import Figure, Section, Table
 from mnemoscope.figure import Reference, Region, Series, lines
 from mnemoscope.studies.closeups import gates_section, spelling_section
 from mnemoscope.studies.study import label
+from mnemoscope.studies.telling import SIGNS, ranked
 
 Floats = NDArray[np.float64]
 
@@ -57,15 +57,9 @@ def half_lives(result: dict[str, Any], memory: str) -> list[int]:
 
 
 def ranking(result: dict[str, Any], wait: int) -> str:
-    """Order the memories at one wait; ``>`` where all seeds agree, ``≈`` where they do not."""
+    """Order the memories at one wait."""
     place = result["waits"].index(wait)
-    at = {m: curves(result, m, "accuracy")[:, place] for m in result["models"]}
-    order = sorted(at, key=lambda memory: -at[memory].mean())
-    words = [f"{label(order[0])} ({at[order[0]].mean():.2f})"]
-    for left, right in pairwise(order):
-        sign = ">" if at[left].min() > at[right].max() else "≈"
-        words.append(f"{sign} {label(right)} ({at[right].mean():.2f})")
-    return " ".join(words)
+    return ranked({label(m): curves(result, m, "accuracy")[:, place] for m in result["models"]})
 
 
 def _lived(result: dict[str, Any], memory: str) -> str:
@@ -88,8 +82,7 @@ def _recall(result: dict[str, Any]) -> Section:
         f"Order after a wait of {inside}, the longest tested within what was trained: "
         f"{ranking(result, inside)}.",
         f"Order after {waits[-1]} tokens: {ranking(result, waits[-1])}.",
-        "Here > means that every seed of the left one beats every seed of the right one, ≈ that "
-        "they overlap. " + "; ".join(_lived(result, memory) for memory in result["models"]) + ".",
+        f"{SIGNS} " + "; ".join(_lived(result, memory) for memory in result["models"]) + ".",
     ]
     beyond = _beyond(result, inside)
     if beyond:

@@ -43,8 +43,11 @@ def count(config: ModelConfig) -> int:
 
 
 @torch.no_grad()
-def state_bytes(config: ModelConfig, tokens: int) -> int:
-    """Measured bytes that one stream carries after so many tokens."""
-    out = config.build().eval()(torch.zeros(1, tokens, dtype=torch.long))
-    size: int = out.state.nbytes
+def state_bytes(config: ModelConfig, tokens: int, segment: int | None = None) -> int:
+    """Measured bytes that one stream carries after so many tokens, read ``segment`` at a time."""
+    model, state = config.build().eval(), None
+    for part in torch.split(torch.zeros(1, tokens, dtype=torch.long), segment or tokens, 1):
+        state = model(part, state).state
+    assert state is not None
+    size: int = state.nbytes
     return size
