@@ -60,6 +60,9 @@ TASKS = {
 }
 
 LENSES = {
+    "horizon": Entry(
+        "mnemoscope.lenses.horizon:Horizon", "what can be read off a state, by age and frequency"
+    ),
     "gates": Entry("mnemoscope.lenses.gates:Gates", "how far LSTM and GRU gates open over time"),
 }
 

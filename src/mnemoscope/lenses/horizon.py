@@ -1,0 +1,291 @@
+"""How much of what was read can be read off a state, by age and by frequency.
+
+Shapes: B rows, A ages (windows), L tokens a window, F features of a state, C channels.
+
+Random streams are read, and ridge regression predicts from the state at the end what the tokens
+of every window were, as waves: component 0 is the mean of a window, the last ones are changes from
+token to token. It asks nothing of the memory but a state, so it works for all of them; what it
+finds is what a linear reader can find.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mnemoscope.errors import UserError
+from mnemoscope.figure import Reference, Series, heatmap, lines
+from mnemoscope.memory.horizon import FAINT, directions
+from mnemoscope.models.config import Infinite
+from mnemoscope.models.longterm import plan_of
+from mnemoscope.models.model import SequenceModel, StreamState
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Floats = NDArray[np.float64]
+FOLDS = 4
+# Penalties tried, relative to the mean variance of a feature; the best on held-out rows counts.
+PENALTIES = (1e-4, 1e-2, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class HorizonResult:
+    """What is left of windows of L tokens.
+
+    ages        (A,)    tokens between a window's end and now
+    kept        (A, L)  share of the variance of each wave that can be predicted, mean over folds
+    low, high   (A, L)  lowest and highest fold
+    null        (A, L)  the same from states of other rows: what chance gives
+    expected    (A,)    directions kept by algebra, for a model that is one signal; else empty
+    samples     rows that were read, features of the state that were used
+    """
+
+    ages: NDArray[np.int64]
+    kept: Floats
+    low: Floats
+    high: Floats
+    null: Floats
+    expected: NDArray[np.int64]
+    samples: tuple[int, int]
+
+    @property
+    def directions(self) -> tuple[Floats, Floats, Floats]:
+        """How many of the L waves are kept, by age: lowest fold, mean, highest fold."""
+        folds = (self.low, self.kept, self.high)
+        low, mean, high = ((kept > FAINT).sum(1).astype(float) for kept in folds)
+        return low, mean, high
+
+    def table(self) -> list[dict[str, int | float]]:
+        """One row per age and wave."""
+        return [
+            {
+                "age": int(age),
+                "wave": wave,
+                "cycles": (wave + 1) // 2,
+                "kept": float(self.kept[a, wave]),
+                "low": float(self.low[a, wave]),
+                "high": float(self.high[a, wave]),
+                "null": float(self.null[a, wave]),
+            }
+            for a, age in enumerate(self.ages)
+            for wave in range(self.kept.shape[1])
+        ]
+
+    def figure(self) -> go.Figure:
+        """Directions kept against age, with the null and, where there is one, the algebra."""
+        low, mean, high = self.directions
+        series = [Series("read off the state", self.ages, mean, low, high)]
+        if self.expected.size:
+            series.append(Series("by algebra", self.ages, self.expected.astype(float)))
+        null = (self.null > FAINT).sum(1).astype(float)
+        series.append(Series("null: states of other streams", self.ages, null))
+        length = self.kept.shape[1]
+        return lines(
+            series,
+            "age (tokens)",
+            f"directions kept of {length}",
+            references=[Reference(length, "all")],
+            y_range=(0, length * 1.05),
+        )
+
+    def frequencies(self) -> go.Figure:
+        """Share kept as a picture: waves down, ages across."""
+        waves = ["mean"]
+        for wave in range(1, self.kept.shape[1]):
+            waves.append(f"{'cos' if wave % 2 else 'sin'} {(wave + 1) // 2}")
+        ages = [str(age) for age in self.ages]
+        return heatmap(
+            self.kept.T.clip(0, 1), ages, waves, "age (tokens)", "wave (cycles per window)", "kept",
+            z_range=(0, 1),
+        )  # fmt: skip
+
+
+class Horizon:
+    """Watch a state: ``observe`` batches of random streams, then ``result``."""
+
+    def __init__(
+        self,
+        window: int = 16,
+        *,
+        channels: int = 4,
+        features: int = 512,
+        segment: int | None = None,
+    ) -> None:
+        """Windows of ``window`` tokens; streams are read ``segment`` (one window) at a time.
+
+        Of what a token is, ``channels`` random projections of its embedding are asked for; of a
+        state with more numbers than ``features``, as many random projections are used.
+        """
+        if window < 2 or channels < 1 or features < 1:
+            raise UserError(f"window must be at least 2, all else positive: {window=} {channels=}")
+        self.window, self.channels, self.features = window, channels, features
+        self.segment = segment or window
+        self._batches = 0
+        self._rows = 0
+        self._ages = 0
+        self._expected: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._moments: list[_Moments | None] = [None] * FOLDS
+        self._mixing: Tensor | None = None
+
+    @torch.no_grad()
+    def observe(self, model: SequenceModel, tokens: Tensor) -> None:
+        """Read tokens (B, A · L), random ones, from the beginning of a stream."""
+        rows, total = tokens.shape
+        ages = total // self.window
+        if total % self.window or ages < 1 or rows < 2:
+            raise UserError(
+                f"horizon needs at least 2 rows and whole windows of {self.window} tokens; "
+                f"got {rows} rows of {total}"
+            )
+        if self._batches and ages != self._ages:
+            raise UserError(f"{ages} windows here and {self._ages} before: use one lens per length")
+        was_training = model.training
+        model.eval()
+        try:
+            state: StreamState | None = None
+            for part in torch.split(tokens, self.segment, 1):
+                state = model(part, state).state
+        finally:
+            model.train(was_training)
+        assert state is not None
+        features = self._features(state)
+        targets = self._targets(model.embedding.weight, tokens)
+        self._ages, self._rows = ages, self._rows + rows
+        if not self._batches:
+            self._expected = self._algebra(model, ages)
+        fold = self._batches % FOLDS
+        found = _Moments.of(features, targets)
+        kept = self._moments[fold]
+        self._moments[fold] = found if kept is None else kept + found
+        self._batches += 1
+
+    def result(self) -> HorizonResult:
+        """What was seen so far; at least four batches, and more rows than features."""
+        folds = [moments for moments in self._moments if moments is not None]
+        if len(folds) < FOLDS:
+            raise UserError(f"horizon needs {FOLDS} batches or more, it saw {self._batches}")
+        size = folds[0].size
+        if self._rows < 2 * size:
+            raise UserError(
+                f"{self._rows} rows are too few for {size} features of the state: observe at least "
+                f"{2 * size}, or take fewer features"
+            )
+        whole = sum(folds[1:], folds[0])
+        real, null = (
+            np.stack([_explained(whole - held, held, shuffled) for held in folds])
+            for shuffled in (False, True)
+        )
+        shape = (FOLDS, self._ages, self.window, self.channels)
+        kept, chance = (v.reshape(shape).mean(3) for v in (real, null))
+        # The newest window comes last in the stream and first here.
+        kept, chance = kept[:, ::-1], chance[:, ::-1]
+        ages = self.window * np.arange(self._ages)
+        return HorizonResult(
+            ages, kept.mean(0), kept.min(0), kept.max(0), chance.mean(0), self._expected,
+            (self._rows, size),
+        )  # fmt: skip
+
+    def _features(self, state: StreamState) -> Tensor:
+        """The state as (B, F) float64, a constant included."""
+        rows = state.batch
+        parts = [t.reshape(rows, -1).double() for _, t in state.tensors() if t.is_floating_point()]
+        flat = torch.cat(parts, 1).cpu()
+        if flat.shape[1] > self.features:
+            if self._mixing is None or len(self._mixing) != flat.shape[1]:
+                generator = torch.Generator().manual_seed(0)
+                shape = flat.shape[1], self.features
+                self._mixing = torch.randn(shape, generator=generator, dtype=torch.float64)
+                self._mixing /= flat.shape[1] ** 0.5
+            flat = flat @ self._mixing
+        return torch.cat((flat, torch.ones(rows, 1, dtype=torch.float64)), 1)
+
+    def _targets(self, embedding: Tensor, tokens: Tensor) -> Tensor:
+        """Every window as waves, (B, A · L · C)."""
+        table = embedding.double().cpu()
+        table = (table - table.mean(0)) / table.std(0).clamp(min=1e-9)
+        generator = torch.Generator().manual_seed(1)
+        shape = table.shape[1], self.channels
+        table = table @ torch.randn(shape, generator=generator, dtype=torch.float64)
+        said = table[tokens.cpu()]
+        windows = said.view(len(said), -1, self.window, self.channels)  # (B, A, L, C)
+        return torch.einsum("wl,balc->bawc", waves(self.window), windows).flatten(1)
+
+    def _algebra(self, model: SequenceModel, ages: int) -> NDArray[np.int64]:
+        config = model.config
+        if not isinstance(config, Infinite) or config.layers > 1 or config.sticky:
+            return np.empty(0, dtype=np.int64)
+        if config.cached or config.compressed or config.chunk != self.window:
+            return np.empty(0, dtype=np.int64)
+        return directions(plan_of(config), self.window, ages)
+
+
+def waves(length: int) -> Tensor:
+    """The orthonormal real Fourier basis: mean, then cos and sin of 1, 2 … cycles, (L, L)."""
+    steps = torch.arange(length, dtype=torch.float64)
+    rows = [torch.ones(length, dtype=torch.float64)]
+    for wave in range(1, length):
+        angles = 2 * torch.pi * ((wave + 1) // 2) * steps / length
+        rows.append(angles.cos() if wave % 2 else angles.sin())
+    return torch.stack([row / torch.linalg.vector_norm(row) for row in rows])
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Sums over rows: of features with features, targets, targets of the row before; of squares."""
+
+    gram: Tensor
+    cross: Tensor
+    shuffled: Tensor
+    sums: Tensor
+    squares: Tensor
+    rows: int
+
+    @classmethod
+    def of(cls, features: Tensor, targets: Tensor) -> _Moments:
+        other = targets.roll(1, 0)
+        cross, shuffled = features.T @ targets, features.T @ other
+        squares = targets.square().sum(0)
+        return cls(features.T @ features, cross, shuffled, targets.sum(0), squares, len(targets))
+
+    @property
+    def size(self) -> int:
+        return len(self.gram)
+
+    def __add__(self, other: _Moments) -> _Moments:
+        return self._combine(other, 1)
+
+    def __sub__(self, other: _Moments) -> _Moments:
+        return self._combine(other, -1)
+
+    def _combine(self, other: _Moments, sign: int) -> _Moments:
+        return _Moments(
+            self.gram + sign * other.gram,
+            self.cross + sign * other.cross,
+            self.shuffled + sign * other.shuffled,
+            self.sums + sign * other.sums,
+            self.squares + sign * other.squares,
+            self.rows + sign * other.rows,
+        )
+
+
+def _explained(learn: _Moments, held: _Moments, shuffled: bool) -> Floats:
+    """Share of the variance of held-out targets that ridge regression predicts, per target."""
+    variance = held.squares - held.sums.square() / held.rows
+    best: Floats = np.full(len(variance), -np.inf)
+    scale = float(learn.gram.diagonal()[:-1].mean())
+    mean_free = torch.ones(learn.size, dtype=torch.float64)
+    mean_free[-1] = 0  # the constant is not penalised
+    for penalty in PENALTIES:
+        gram = learn.gram + torch.diag(penalty * scale * mean_free + 1e-9)
+        weights = torch.linalg.solve(gram, learn.shuffled if shuffled else learn.cross)
+        cross = held.shuffled if shuffled else held.cross
+        error = held.squares - 2 * (weights * cross).sum(0)
+        error = error + (weights * (held.gram @ weights)).sum(0)
+        best = np.maximum(best, (1 - error / variance.clamp(min=1e-12)).numpy())
+    return best
