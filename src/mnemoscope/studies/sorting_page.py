@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mnemoscope.document import Cell, Figure, Section, Table
 from mnemoscope.figure import Reference, Region, Series, heatmap, lines
 from mnemoscope.studies.looking import Looking, look
-from mnemoscope.studies.telling import SIGNS, ranked
+from mnemoscope.studies.telling import SIGNS, banded, ranked
 
 Floats = NDArray[np.float64]
 Result = dict[str, Any]
@@ -102,16 +102,13 @@ def _list(names: Sequence[str]) -> str:
 
 def _curve(result: Result, trained: int, what: str, window: int) -> Figure:
     tested = result["tested"]
-    series, rows = [], []
+    series: list[Series] = []
+    rows: list[dict[str, Cell]] = []
     for model in result["models"]:
         values = scores(result, model, trained, what)
-        name = _label(result, model)
-        series.append(Series(name, tested, values.mean(0), values.min(0), values.max(0)))
-        rows += [
-            {"model": name, "seed": seed, "length": length, "accuracy": float(value)}
-            for seed, row in enumerate(values)
-            for length, value in zip(tested, row, strict=True)
-        ]
+        curve, points = banded(_label(result, model), tested, values, ("length", "accuracy"))
+        series.append(curve)
+        rows += points
     references = []
     if what == "forced":
         all_of_it, some = str(max(tested)), str(window)
@@ -150,19 +147,14 @@ def _curve(result: Result, trained: int, what: str, window: int) -> Figure:
 
 def _each_at_its_own(result: Result) -> Figure:
     lengths = [length for length in result["trained"] if length in result["tested"]]
-    series, rows = [], []
+    series: list[Series] = []
+    rows: list[dict[str, Cell]] = []
     for model in result["models"]:
-        values = np.stack(
-            [scores(result, model, n, "forced")[:, result["tested"].index(n)] for n in lengths],
-            1,
-        )
-        name = _label(result, model)
-        series.append(Series(name, lengths, values.mean(0), values.min(0), values.max(0)))
-        rows += [
-            {"model": name, "seed": seed, "length": length, "accuracy": float(value)}
-            for seed, row in enumerate(values)
-            for length, value in zip(lengths, row, strict=True)
-        ]
+        own = [scores(result, model, n, "forced")[:, result["tested"].index(n)] for n in lengths]
+        values = np.stack(own, 1)
+        curve, points = banded(_label(result, model), lengths, values, ("length", "accuracy"))
+        series.append(curve)
+        rows += points
     return Figure(
         "Every model at the length it was trained on",
         lines(
@@ -228,19 +220,15 @@ def _by_age(result: Result, seen: dict[str, list[Looking]], segment: int) -> Sec
     series: list[Series] = []
     rows: list[dict[str, Cell]] = []
     oldest: dict[str, float] = {}
+    count = 1
     for model, looks in seen.items():
         values = np.stack([one.by_age for one in looks])  # (seeds, ages)
-        ages = segment * (np.arange(values.shape[1]) + 0.5)
-        name = _label(result, model)
-        series.append(Series(name, ages, values.mean(0), values.min(0), values.max(0)))
-        half = values.shape[1] // 2
-        oldest[name] = float(values[:, half:].sum(1).mean())
-        rows += [
-            {"model": name, "seed": seed, "age": float(age), "share": float(share)}
-            for seed, row in enumerate(values)
-            for age, share in zip(ages, row, strict=True)
-        ]
-    count = len(series[0].x) if isinstance(series[0].x, np.ndarray) else 1
+        count = values.shape[1]
+        ages = segment * (np.arange(count) + 0.5)
+        curve, points = banded(_label(result, model), ages, values, ("age", "share"))
+        series.append(curve)
+        rows += points
+        oldest[curve.name] = float(values[:, count // 2 :].sum(1).mean())
     said = ", ".join(f"{name} {share:.0%}" for name, share in oldest.items())
     return Section(
         "Where they look",
@@ -284,13 +272,9 @@ def _places(result: Result, signals: dict[str, list[Looking]]) -> Section:
                     for one in looks
                 ]
             )
-            name = _label(result, model)
-            series.append(Series(name, middle, values.mean(0), values.min(0), values.max(0)))
-            rows += [
-                {"model": name, "seed": seed, sign: float(at), "share": float(share)}
-                for seed, row in enumerate(values)
-                for at, share in zip(middle, row, strict=True)
-            ]
+            curve, points = banded(_label(result, model), middle, values, (sign, "share"))
+            series.append(curve)
+            rows += points
         parts.append(
             Figure(
                 "Places of looks" if sign == "μ" else "Widths of looks",
