@@ -135,12 +135,12 @@ def _token(shrink: int, rounds: int) -> Row:
             work()
 
     def read() -> Tensor:
-        with torch.no_grad():
-            found: Tensor = step.memory(one, step.state, EMPTY)[0]
+        found: Tensor = step.memory(one, step.state, EMPTY)[0]
         return found
 
     look = _context(4096 // shrink, one)
-    times = interleave({"ours": partial(repeat, read), "theirs": partial(repeat, look)}, rounds)
+    with torch.inference_mode():  # as `generate` does
+        times = interleave({"ours": partial(repeat, read), "theirs": partial(repeat, look)}, rounds)
     return Row(
         key="sdpa4k_over_token_read",
         what=f"{many} reads of one token in generation; attention over 4k tokens",
