@@ -105,9 +105,9 @@ class Books(Study):
                 f"segment {self.segment} and half of vectors {self.vectors} need a common divisor "
                 "of at least 8, the tokens that are written to a signal at once"
             )
-        if self.read < max(2 * self.segment, 2 * self.warm):
+        if self.read < max(8 * self.segment, 2 * self.warm):
             raise ValueError(
-                f"read {self.read} is too short: make it at least two segments and twice warm"
+                f"read {self.read} is too short: make it at least eight segments and twice warm"
             )
         return self
 
@@ -144,7 +144,7 @@ class Books(Study):
 
     def run(self, folder: Path, jobs: int) -> dict[str, Any]:
         """Train every model × seed and let each read the books that were held out."""
-        from mnemoscope.studies.passages import cut, lengths
+        from mnemoscope.studies.passages import PROBE, cut, lengths
         from mnemoscope.studies.sizes import count
 
         documents = read_documents(self.source)
@@ -159,16 +159,17 @@ class Books(Study):
         }
         examine = partial(listen, read=self.read, passages=self.passages)
         found = run_trials(list(trials.values()), folder / "runs", examine, jobs, "books")
-        bytes_read = lengths(passages, self.segment)
+        read, probed = lengths(passages, self.segment), lengths(passages, self.segment, PROBE)
         return {
             "segment": self.segment,
             "warm": self.warm,
+            "probe": PROBE,
             "vectors": self.vectors,
             "trained_bytes": self.steps * self.batch * self.segment,
             "training_text": len(task.tokens("train")),
             "passages": [
-                {"book": one.book, "bytes": row.tolist()}
-                for one, row in zip(passages, bytes_read, strict=True)
+                {"book": one.book, "bytes": every.tolist(), "probed": some.tolist()}
+                for one, every, some in zip(passages, read, probed, strict=True)
             ],
             "models": {
                 name: {"parameters": count(config), "options": _options(config)}

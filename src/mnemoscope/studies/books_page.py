@@ -224,9 +224,9 @@ def _attribution(heard: Heard) -> Section:
     figure = Figure(
         "What the state is worth",
         bars(series, "model", "extra bits per byte"),
-        "What every byte costs more when, at each segment anew, the state is replaced, on the same "
-        f"segments after {heard.warm_from:,} bytes read. Bar: mean of the seeds; line: 95 % of "
-        f"{DRAWS} bootstrap draws of seeds and passages.",
+        "What every byte costs more when the state before a segment is replaced, on one segment in "
+        f"{heard.result['probe']} after {heard.warm_from:,} bytes read, the same for all. "
+        f"Bar: mean of the seeds; line: 95 % of {DRAWS} bootstrap draws of seeds and passages.",
         rows,
     )
     return Section("Is it the memory?", [*_blame(heard, models), figure])
@@ -236,7 +236,7 @@ def _blame(heard: Heard, models: Sequence[str]) -> list[str]:
     whole = ", ".join(f"{LABELS[m]} {heard.cost(m, 'blanked')}" for m in models)
     swapped = ", ".join(f"{LABELS[m]} {heard.cost(m, 'shuffled')}" for m in models)
     words = [
-        f"Without its state, at every segment anew, each byte costs more by: {whole}. With the "
+        f"Without the state before a segment, its bytes cost more by: {whole}. With the "
         f"state of another passage: {swapped}. Most of this is the text just before the segment, "
         f"which any cache holds. {_BAND}"
     ]

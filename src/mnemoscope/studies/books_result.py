@@ -48,6 +48,7 @@ class Heard:
     def __init__(self, result: dict[str, Any]) -> None:
         self.result = result
         self.bytes: Floats = np.array([one["bytes"] for one in result["passages"]])
+        self.probed: Floats = np.array([one["probed"] for one in result["passages"]])
         self.books: list[str] = [one["book"] for one in result["passages"]]
         rows = [row for row in result["trials"] if "diverged" not in row]
         self.models = [m for m in result["models"] if any(row["model"] == m for row in rows)]
@@ -56,7 +57,7 @@ class Heard:
         self.ends: list[int] = [result["segment"] * 2**k for k in range(self.bytes.shape[1])]
         starts = np.array([0, *self.ends[:-1]])
         self.all: Mask = np.full(len(starts), True)
-        self.warm: Mask = starts >= result["warm"]
+        self.warm: Mask = (starts >= result["warm"]) & (self.probed.sum(0) > 0)
         self.warm_from = int(starts[self.warm][0])
         # The same passages are drawn for all models: differences between them are paired.
         rng = np.random.default_rng(derive(0, "bootstrap", "passages"))
@@ -73,13 +74,13 @@ class Heard:
         found: Mask = np.arange(len(self.ends)) == place
         return found
 
-    def bits(self, model: str, control: str = "carried") -> Floats:
+    def bits(self, model: str) -> Floats:
         """Bits spent, (seeds, passages, stretches)."""
-        return np.array([row["bits"][control] for row in self.trials[model]])
+        return np.array([row["bits"] for row in self.trials[model]])
 
     def has(self, model: str, control: str) -> bool:
         """Whether a control exists for a model."""
-        return control in self.trials[model][0]["bits"]
+        return control in self.trials[model][0]["extra"]
 
     def rate(self, model: str, chosen: Mask | None = None, book: str | None = None) -> Floats:
         """Bits per byte of each seed, over some stretches and one book or all, (seeds,)."""
@@ -105,24 +106,26 @@ class Heard:
 
     def cost(self, model: str, control: str) -> Estimate:
         """Bits per byte that a control costs after the warm-up."""
-        extra = self.bits(model, control) - self.bits(model)
-        mean = extra[:, :, self.warm].sum((1, 2)).mean() / self.bytes[:, self.warm].sum()
-        return Estimate.of(float(mean), self._draws(model, extra, self.warm))
+        extra = np.array([row["extra"][control] for row in self.trials[model]])
+        mean = extra[:, :, self.warm].sum((1, 2)).mean() / self.probed[:, self.warm].sum()
+        return Estimate.of(float(mean), self._draws(model, extra, self.probed, self.warm))
 
     def _gain(self, model: str, chosen: Mask) -> float:
         return float(self.rate("none", chosen).mean() - self.rate(model, chosen).mean())
 
     def _gains(self, model: str, chosen: Mask) -> Floats:
-        none, own = (self._draws(one, self.bits(one), chosen) for one in ("none", model))
+        none, own = (
+            self._draws(one, self.bits(one), self.bytes, chosen) for one in ("none", model)
+        )
         return none - own
 
-    def _draws(self, model: str, bits: Floats, chosen: Mask) -> Floats:
+    def _draws(self, model: str, bits: Floats, read: Floats, chosen: Mask) -> Floats:
         """Bits per byte in every draw, (draws,)."""
         seeds = len(bits)
         rng = np.random.default_rng(derive(0, "bootstrap", "seeds", model))
         drawn = rng.multinomial(seeds, [1 / seeds] * seeds, DRAWS) / seeds
         spent = np.einsum("ds,sp,dp->d", drawn, bits[:, :, chosen].sum(2), self._passages)
-        read = self._passages @ self.bytes[:, chosen].sum(1)
+        over = self._passages @ read[:, chosen].sum(1)
         # A draw may hold only passages that ended before these stretches.
-        found: Floats = np.divide(spent, read, out=np.full(DRAWS, np.nan), where=read > 0)
+        found: Floats = np.divide(spent, over, out=np.full(DRAWS, np.nan), where=over > 0)
         return found

@@ -27,6 +27,9 @@ from mnemoscope.models.relative import LayerState
 
 Floats = NDArray[np.float64]
 
+# Controls read every so many segments; the state itself is carried through all of them.
+PROBE = 4
+
 
 @dataclass(frozen=True, eq=False)
 class Passage:
@@ -52,12 +55,12 @@ def cut(books: Sequence[Document], read: int, most: int, segment: int) -> list[P
         count = max(1, min(most, len(ids) // read))
         for start in (len(ids) * place // count for place in range(count)):
             passages.append(Passage(book.title, ids[start : start + read + 1]))
-    passages = [one for one in passages if one.segments(segment) > 1]
+    passages = [one for one in passages if one.segments(segment) > PROBE]
     passages.sort(key=lambda one: -one.segments(segment))
     if len(passages) < 2:
         raise UserError(
             "states are exchanged between passages, and what is held out gives fewer than two of "
-            f"{2 * segment} bytes or more; hold out more books, or lower read"
+            f"more than {PROBE} segments of {segment} bytes; hold out more or longer books"
         )
     longest = passages[1].segments(segment) * segment + 1
     return [replace(passages[0], ids=passages[0].ids[:longest]), *passages[1:]]
@@ -68,12 +71,13 @@ def stretch(step: int) -> int:
     return step.bit_length()
 
 
-def lengths(passages: Sequence[Passage], segment: int) -> Floats:
-    """Bytes that each passage has in each stretch, (R, K)."""
+def lengths(passages: Sequence[Passage], segment: int, every: int = 1) -> Floats:
+    """Bytes that each passage has in each stretch, of all segments or every few, (R, K)."""
     steps = [one.segments(segment) for one in passages]
     found = np.zeros((len(passages), 1 + stretch(max(steps) - 1)))
     for row, count in enumerate(steps):
-        for step in range(count):
+        # There is nothing to tamper with in the first segment: every few begins with the second.
+        for step in range(0 if every == 1 else every, count, every):
             found[row, stretch(step)] += segment
     return found
 
@@ -82,36 +86,35 @@ def lengths(passages: Sequence[Passage], segment: int) -> Floats:
 def read(model: SequenceModel, passages: Sequence[Passage], segment: int) -> dict[str, Any]:
     """Read all passages side by side and add up what every byte cost, in bits.
 
-    ``bits`` holds (R, K) for the state as it was carried and for every control of `tampered`,
-    always of the same segments; ``state_bytes`` is what one passage carries in the end.
+    bits         (R, K) with the state as it was carried, of all segments
+    extra        for every control of `tampered`, (R, K) what it cost more, of every few segments
+    state_bytes  what one passage carries in the end
     """
     device = model.readout.weight.device
-    shape = lengths(passages, segment).shape
-    bits: dict[str, Floats] = {}
+    bits = np.zeros_like(lengths(passages, segment))
+    extra: dict[str, Floats] = {}
     state: StreamState | None = None
     for step in range(passages[0].segments(segment)):
         ids = [one.ids[step * segment :] for one in passages if one.segments(segment) > step]
-        rows = len(ids)
+        rows, place = len(ids), stretch(step)
         window = torch.from_numpy(np.stack([one[: segment + 1] for one in ids])).to(device)
         if state is not None and state.batch > rows:
             state = state.select(range(rows))
-        for name, other in tampered(state, rows).items():
-            spent, _ = _cost(model, window, other)
-            bits.setdefault(name, np.zeros(shape))[:rows, stretch(step)] += spent
+        controls = {} if state is None or step % PROBE else tampered(state)
         spent, state = _cost(model, window, state)
-        bits.setdefault("carried", np.zeros(shape))[:rows, stretch(step)] += spent
+        bits[:rows, place] += spent
+        for name, other in controls.items():
+            more = _cost(model, window, other)[0] - spent
+            extra.setdefault(name, np.zeros_like(bits))[:rows, place] += more
     assert state is not None
-    # In the first segment there was nothing to tamper with.
-    for name, found in bits.items():
-        if name != "carried":
-            found[:, 0] = bits["carried"][:, 0]
     return {
-        "bits": {name: found.tolist() for name, found in bits.items()},
+        "bits": bits.tolist(),
+        "extra": {name: found.tolist() for name, found in extra.items()},
         "state_bytes": state.nbytes // state.batch,
     }
 
 
-def tampered(state: StreamState | None, rows: int) -> dict[str, StreamState | None]:
+def tampered(state: StreamState) -> dict[str, StreamState | None]:
     """The controls: what a model is given instead of the state that it carried.
 
     blanked         nothing, as at the beginning
@@ -119,8 +122,7 @@ def tampered(state: StreamState | None, rows: int) -> dict[str, StreamState | No
     older blanked   the cache as it was, but nothing of what is older than the cache
     older shuffled  the cache as it was, and another passage's memory of what is older
     """
-    if state is None:
-        return {}
+    rows = state.batch
     # Half-way round: passages of one book stand together, so another book's is more likely.
     others = [(row + rows // 2) % rows for row in range(rows)]
     swapped = state.select(others)
