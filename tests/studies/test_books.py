@@ -219,6 +219,13 @@ def test_options_are_checked_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="multiple of heads"):
         ms.study("books", out=out, width=65)
     assert not out.exists()
+    with pytest.raises(UserError, match="leaves none after a warm-up of 16384"):
+        ms.study("books", out=out, **{**SMALL, "read": 32768, "warm": 16384})
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.txt").write_text(WORDS * 100)
+    with pytest.raises(UserError, match="leave some to train on"):
+        ms.study("books", out=out, **{**SMALL, "source": str(tmp_path), "valid": ("one", "two")})
+    assert not (out / "runs").exists()
 
 
 def test_paper_preset_differs_from_quick() -> None:

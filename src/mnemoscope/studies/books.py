@@ -144,13 +144,20 @@ class Books(Study):
 
     def run(self, folder: Path, jobs: int) -> dict[str, Any]:
         """Train every model × seed and let each read the books that were held out."""
-        from mnemoscope.studies.passages import PROBE, cut, lengths
+        from mnemoscope.studies.passages import PROBE, cut, lengths, starts
         from mnemoscope.studies.sizes import count
 
         documents = read_documents(self.source)
         books = choose(documents, self.valid) if self.valid else draw(documents, self.held_out)
         passages = cut(books, self.read, self.passages, self.segment)
         task = Text.make(source=self.source, unit="bytes", valid=[book.name for book in books])
+        training_text = len(task.tokens("train"))
+        read, probed = lengths(passages, self.segment), lengths(passages, self.segment, PROBE)
+        if not probed[:, starts(read.shape[1], self.segment) >= self.warm].any():
+            raise UserError(
+                f"the passages held out end after {int(read[0].sum())} bytes, which leaves none "
+                f"after a warm-up of {self.warm}; lower warm, or hold out longer books"
+            )
         configs = self.configs()
         trials = {
             (name, seed): Trial(f"{name}-seed{seed}", self._run_config(task, config, seed))
@@ -159,14 +166,13 @@ class Books(Study):
         }
         examine = partial(listen, read=self.read, passages=self.passages)
         found = run_trials(list(trials.values()), folder / "runs", examine, jobs, "books")
-        read, probed = lengths(passages, self.segment), lengths(passages, self.segment, PROBE)
         return {
             "segment": self.segment,
             "warm": self.warm,
             "probe": PROBE,
             "vectors": self.vectors,
             "trained_bytes": self.steps * self.batch * self.segment,
-            "training_text": len(task.tokens("train")),
+            "training_text": training_text,
             "passages": [
                 {"book": one.book, "bytes": every.tolist(), "probed": some.tolist()}
                 for one, every, some in zip(passages, read, probed, strict=True)

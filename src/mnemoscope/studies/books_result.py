@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mnemoscope.document import Cell
 from mnemoscope.seeds import derive
+from mnemoscope.studies.passages import starts
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -53,12 +54,11 @@ class Heard:
         rows = [row for row in result["trials"] if "diverged" not in row]
         self.models = [m for m in result["models"] if any(row["model"] == m for row in rows)]
         self.trials = {m: [row for row in rows if row["model"] == m] for m in self.models}
-        # Bytes read at the end of each stretch: one segment, two, four …
-        self.ends: list[int] = [result["segment"] * 2**k for k in range(self.bytes.shape[1])]
-        starts = np.array([0, *self.ends[:-1]])
-        self.all: Mask = np.full(len(starts), True)
-        self.warm: Mask = (starts >= result["warm"]) & (self.probed.sum(0) > 0)
-        self.warm_from = int(starts[self.warm][0])
+        before = starts(self.bytes.shape[1] + 1, result["segment"])
+        self.ends: list[int] = before[1:].tolist()
+        self.all: Mask = np.full(len(self.ends), True)
+        self.warm: Mask = (before[:-1] >= result["warm"]) & (self.probed.sum(0) > 0)
+        self.warm_from = int(before[:-1][self.warm][0])
         # The same passages are drawn for all models: differences between them are paired.
         rng = np.random.default_rng(derive(0, "bootstrap", "passages"))
         count = len(self.books)

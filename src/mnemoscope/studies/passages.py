@@ -71,6 +71,11 @@ def stretch(step: int) -> int:
     return step.bit_length()
 
 
+def starts(stretches: int, segment: int) -> NDArray[np.int64]:
+    """Bytes read before each stretch, (K,)."""
+    return np.array([0, *(segment * 2**place for place in range(stretches - 1))])
+
+
 def lengths(passages: Sequence[Passage], segment: int, every: int = 1) -> Floats:
     """Bytes that each passage has in each stretch, of all segments or every few, (R, K)."""
     steps = [one.segments(segment) for one in passages]
