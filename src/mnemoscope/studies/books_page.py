@@ -240,6 +240,14 @@ def _blame(heard: Heard, models: Sequence[str]) -> list[str]:
         f"state of another passage: {swapped}. Most of this is the text just before the segment, "
         f"which any cache holds. {_BAND}"
     ]
+    apart = {m: heard.cost(m, "blanked", against="shuffled") for m in models}
+    worse = [LABELS[m] for m, one in apart.items() if one.low > 0]
+    if worse:
+        words.append(
+            f"For {', '.join(worse)} nothing is worse than the wrong text: a model that was "
+            "trained with a memory has hardly learnt to read without one, so blanking it "
+            "overstates what the memory is worth."
+        )
     used, general, idle = [], [], []
     for model in models:
         if not heard.has(model, "older shuffled"):

@@ -104,11 +104,16 @@ class Heard:
         mean = self._gain(model, late) - self._gain(model, early)
         return Estimate.of(mean, self._gains(model, late) - self._gains(model, early))
 
-    def cost(self, model: str, control: str) -> Estimate:
-        """Bits per byte that a control costs after the warm-up."""
-        extra = np.array([row["extra"][control] for row in self.trials[model]])
+    def cost(self, model: str, control: str, against: str | None = None) -> Estimate:
+        """Bits per byte that a control costs after the warm-up, or costs more than another."""
+        extra = self._extra(model, control)
+        if against is not None:
+            extra = extra - self._extra(model, against)
         mean = extra[:, :, self.warm].sum((1, 2)).mean() / self.probed[:, self.warm].sum()
         return Estimate.of(float(mean), self._draws(model, extra, self.probed, self.warm))
+
+    def _extra(self, model: str, control: str) -> Floats:
+        return np.array([row["extra"][control] for row in self.trials[model]])
 
     def _gain(self, model: str, chosen: Mask) -> float:
         return float(self.rate("none", chosen).mean() - self.rate(model, chosen).mean())
