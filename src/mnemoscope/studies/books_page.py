@@ -12,6 +12,7 @@ from mnemoscope.document import Cell, Figure, Section, Table
 from mnemoscope.figure import Reference, Series, bars, lines
 from mnemoscope.studies.books import LABELS
 from mnemoscope.studies.books_result import DRAWS, Estimate, Heard
+from mnemoscope.studies.telling import banded
 
 _BAND = "In brackets: 95 % of bootstrap draws of seeds and passages."
 # What was done to the state, and what a bar then shows.
@@ -60,7 +61,7 @@ def _loss(heard: Heard) -> Section:
         "of the right one, ≈ that they overlap.",
         *_diverged(heard),
     ]
-    if "none" in heard.models:
+    if "none" in heard.models and heard.remembering:
         words.append(_verdict(heard))
     seeds = max(len(rows) for rows in heard.trials.values())
     rates = {model: heard.rate(model) for model in heard.models}
@@ -119,31 +120,22 @@ def _verdict(heard: Heard) -> str:
 
 
 def _reading(heard: Heard) -> Section:
-    own = [
-        Series(
-            LABELS[model],
-            heard.ends,
-            heard.curve(model).mean(0),
-            heard.curve(model).min(0),
-            heard.curve(model).max(0),
-            style=place,
-        )
-        for place, model in enumerate(heard.models)
-    ]
+    own: list[Series] = []
+    values: list[dict[str, Cell]] = []
+    for model in heard.models:
+        curve = heard.curve(model)
+        one, more = banded(LABELS[model], heard.ends, curve, ("bytes read", "bits per byte"))
+        own.append(one)
+        values += more
     absolute = Figure(
         "Loss against bytes read",
         lines(own, "bytes read, up to", "bits per byte", log_x=True),
         "Each point is a stretch of the reading as long as all before it together. Line: mean of "
         "the seeds; band: lowest to highest seed. How hard the text is differs from stretch to "
         "stretch, so only differences between models tell something.",
-        [
-            {"model": LABELS[model], "seed": row["seed"], "read": end, "bits per byte": value}
-            for model in heard.models
-            for row, values in zip(heard.trials[model], heard.curve(model), strict=True)
-            for end, value in zip(heard.ends, values.tolist(), strict=True)
-        ],
+        values,
     )
-    if "none" not in heard.models or len(heard.models) < 2:
+    if "none" not in heard.models or not heard.remembering:
         return Section("As the book goes on", [absolute])
     series: list[Series] = []
     rows: list[dict[str, Cell]] = []
@@ -154,7 +146,7 @@ def _reading(heard: Heard) -> Section:
         mean, low, high = _columns(gains)
         series.append(Series(LABELS[model], heard.ends, mean, low, high, style=place))
         rows += [
-            {"model": LABELS[model], "read": end, **gain.cells("bits per byte saved")}
+            {"model": LABELS[model], "bytes read": end, **gain.cells("bits per byte saved")}
             for end, gain in zip(heard.ends, gains, strict=True)
         ]
     figure = Figure(
