@@ -298,13 +298,17 @@ def test_verdicts_say_help_harm_and_doubt() -> None:
 
 def test_an_older_part_that_matters_is_told_from_one_that_any_text_could_fill() -> None:
     result = result_of({"none": [2.0, 2.0], "infinite": [1.9, 1.9]}, cost=0.1)
-    assert "of this passage is used by ∞-former +0.1000" in words(result)
+    assert "of this passage is used: ∞-former +0.1000" in words(result)
     assert "overstates" not in words(result)
     for row in result["trials"]:
         row["extra"]["older shuffled"] = np.zeros((2, 3)).tolist()
         row["extra"]["shuffled"] = np.zeros((2, 3)).tolist()
-    assert "For ∞-former nothing is worse than the wrong text" in words(result)
-    assert "Any passage's will do as well" in words(result)
+    assert "For ∞-former an empty state is worse than a wrong one" in words(result)
+    assert "any passage's does as well" in words(result)
+    for row in result["trials"]:
+        older = row["extra"]
+        older["older shuffled"], older["older blanked"] = older["blanked"], older["shuffled"]
+    assert "Another passage's misleads, but a blank one costs nothing" in words(result)
 
 
 def test_a_diverged_training_is_said_and_left_out() -> None:

@@ -23,6 +23,16 @@ CONTROLS = {
     "older shuffled": "older than the cache: another passage's",
 }
 
+# Whether what is older than the cache is missed when blank, and whether it must be this passage's.
+_OLDER = {
+    (True, True): "What it holds of this passage is used",
+    (True, False): "It is missed when blank, but any passage's does as well: it holds nothing "
+    "particular, only something that is expected to be there",
+    (False, True): "Another passage's misleads, but a blank one costs nothing, so nothing is "
+    "gained from it",
+    (False, False): "No use of it could be shown",
+}
+
 
 def tell(result: dict[str, Any]) -> Sequence[Section]:
     """Build the sections of the page."""
@@ -229,40 +239,27 @@ def _blame(heard: Heard, models: Sequence[str]) -> list[str]:
     swapped = ", ".join(f"{LABELS[m]} {heard.cost(m, 'shuffled')}" for m in models)
     words = [
         f"Without the state before a segment, its bytes cost more by: {whole}. With the "
-        f"state of another passage: {swapped}. Most of this is the text just before the segment, "
-        f"which any cache holds. {_BAND}"
+        f"state of another passage: {swapped}. The text just before the segment, which any cache "
+        f"holds, is part of this. {_BAND}"
     ]
     apart = {m: heard.cost(m, "blanked", against="shuffled") for m in models}
     worse = [LABELS[m] for m, one in apart.items() if one.low > 0]
     if worse:
         words.append(
-            f"For {', '.join(worse)} nothing is worse than the wrong text: a model that was "
+            f"For {', '.join(worse)} an empty state is worse than a wrong one: a model that was "
             "trained with a memory has hardly learnt to read without one, so blanking it "
             "overstates what the memory is worth."
         )
-    used, general, idle = [], [], []
+    said: dict[tuple[bool, bool], list[str]] = {kind: [] for kind in _OLDER}
     for model in models:
         if not heard.has(model, "older shuffled"):
             continue
         blank, other = heard.cost(model, "older blanked"), heard.cost(model, "older shuffled")
-        if other.low > 0:
-            used.append(f"{LABELS[model]} {other}")
-        elif blank.low > 0:
-            general.append(f"{LABELS[model]} {other}, but blanked {blank}")
-        else:
-            idle.append(f"{LABELS[model]} {other}, blanked {blank}")
-    if not used + general + idle:
+        said[blank.low > 0, other.low > 0].append(f"{LABELS[model]} {other}, blanked {blank}")
+    if not any(said.values()):
         return words
-    parts = ["The cache left alone and only what is older than it exchanged between passages:"]
-    if used:
-        parts.append(f"what it holds of this passage is used by {'; '.join(used)}.")
-    if general:
-        parts.append(
-            "Any passage's will do as well, so it holds nothing particular, only something that "
-            f"is expected to be there: {'; '.join(general)}."
-        )
-    if idle:
-        parts.append(f"No use of it could be shown: {'; '.join(idle)}.")
+    parts = ["The cache left alone, and what is older exchanged between passages or blanked."]
+    parts += [f"{_OLDER[kind]}: {'; '.join(texts)}." for kind, texts in said.items() if texts]
     return [*words, " ".join(parts)]
 
 
