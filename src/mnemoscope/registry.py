@@ -74,6 +74,9 @@ STUDIES = {
         "mnemoscope.studies.sorting:SortingStudy",
         "how much of a long stream do XL, Compressive and ∞-former keep?",
     ),
+    "books": Entry(
+        "mnemoscope.studies.books:Books", "does carrying a memory through whole books help?"
+    ),
 }
 
 KINDS = {"memory": MEMORIES, "task": TASKS, "lens": LENSES, "study": STUDIES}

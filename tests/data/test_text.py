@@ -107,6 +107,16 @@ def test_the_end_is_held_out_of_few_documents() -> None:
     assert split_documents(documents, 0.25) == ("0123456789\n\n012", "34567")
 
 
+def test_documents_are_held_out_by_name_or_title() -> None:
+    documents = [Document(f"shelf/{name}", name) for name in ("b.txt.gz", "a.md", "c.d.txt")]
+    train, valid = split_documents(documents, 0.5, ["shelf/c.d", "shelf/b.txt.gz"])
+    assert (train, valid) == ("a.md", "b.txt.gz\n\nc.d.txt")
+    with pytest.raises(UserError, match=r"no document 'shelf/bb'.*'shelf/b'"):
+        split_documents(documents, 0.5, ["shelf/bb"])
+    with pytest.raises(UserError, match="leave some to train on"):
+        split_documents(documents[:1], 0.5, ["shelf/b"])
+
+
 def test_train_and_held_out_topics_are_all_topics() -> None:
     task = Text(unit="bytes")
     train, valid = (task.vocabulary.decode(task.tokens(split)) for split in ("train", "valid"))

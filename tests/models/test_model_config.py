@@ -66,6 +66,13 @@ def test_attention_that_just_fits() -> None:
     assert Attention.make(vocab=5, tied=True, outputs=5).tied
 
 
+def test_a_feed_forward_layer_may_be_a_fraction_of_a_width() -> None:
+    config = Attention.make(vocab=5, width=16, heads=2, hidden=2.25)
+    assert config.inner == config.build().layers[0].expand.out_features == 36
+    with pytest.raises(UserError, match=r"hidden 0\.01 leaves no feed-forward layer"):
+        Attention.make(vocab=5, width=16, heads=2, hidden=0.01)
+
+
 def test_values_typed_on_a_command_line_are_understood() -> None:
     config = Attention.make(vocab="20", width="32", dropout="0.1", tied="true", outputs=None)
     assert config == Attention(vocab=20, width=32, dropout=0.1, tied=True)

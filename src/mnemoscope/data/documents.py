@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.errors import UserError
+from mnemoscope.errors import UserError, suggestion
 
 _SUFFIXES = (".txt", ".md", ".gz")
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -20,6 +21,24 @@ class Document:
 
     name: str
     text: str
+
+    @property
+    def title(self) -> str:
+        """The name without what only tells how the file is written: ``emma`` of emma.txt.gz."""
+        title = self.name
+        for suffix in (".gz", ".txt", ".md"):
+            title = title.removesuffix(suffix)
+        return title or self.name
+
+
+def choose(documents: list[Document], names: Sequence[str]) -> list[Document]:
+    """Return the documents of these names or titles, in the order of ``documents``."""
+    known = {key for document in documents for key in (document.name, document.title)}
+    for name in names:
+        if name not in known:
+            hint = suggestion(name, [document.title for document in documents[:50]])
+            raise UserError(f"there is no document {name!r}; {hint}")
+    return [one for one in documents if one.name in names or one.title in names]
 
 
 def read_documents(source: str | Path | None) -> list[Document]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Self
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from mnemoscope.data.batch import Batch, Split, Task
-from mnemoscope.data.documents import Document, read_documents
+from mnemoscope.data.documents import Document, choose, read_documents
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Alphabet, Bytes, Merges, Unit, Vocabulary
 from mnemoscope.errors import UserError
 from mnemoscope.seeds import derive
@@ -35,8 +36,9 @@ class Text(Task):
     Step 2 is step 0 again with ``starts`` set, as it is at step 0. A rest of a lane shorter than
     ``length`` is dropped. Text has one order: the seed changes nothing. Ages are unknown, 0.
 
-    Whole documents are held out for validation when there are ten or more, always the same ones;
-    otherwise the last part of the text. BPE learns from the training part only.
+    Held out for validation are the documents that ``valid`` names; else whole documents when there
+    are ten or more, always the same ones; else the last part of the text. BPE learns from the
+    training part only.
     """
 
     carries: ClassVar[bool] = True
@@ -47,6 +49,9 @@ class Text(Task):
     unit: Unit = Field("bpe", description="what a token is: bytes, characters or bpe")
     vocabulary_size: int = Field(2048, description="most tokens BPE may learn; only for bpe")
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the text kept for validation")
+    valid: tuple[str, ...] | None = Field(
+        None, min_length=1, description="documents kept for validation instead, by name"
+    )
 
     @model_validator(mode="after")
     def _large_enough(self) -> Self:
@@ -130,7 +135,7 @@ class _Corpus:
 # A config is frozen, so it can stand for its corpus; a few suffice, as corpora may be large.
 @lru_cache(maxsize=4)
 def _corpus(task: Text) -> _Corpus:
-    train, valid = split_documents(read_documents(task.source), task.held_out)
+    train, valid = split_documents(read_documents(task.source), task.held_out, task.valid)
     vocabulary: Vocabulary
     if task.unit == "bytes":
         vocabulary = Bytes()
@@ -148,17 +153,28 @@ def _ids(vocabulary: Vocabulary, text: str) -> NDArray[np.int32]:
     return ids
 
 
-def split_documents(documents: list[Document], held_out: float) -> tuple[str, str]:
+def split_documents(
+    documents: list[Document], held_out: float, valid: Sequence[str] | None = None
+) -> tuple[str, str]:
     """Return the texts to train on and to validate on, documents a blank line apart."""
     count = len(documents)
+    if valid is not None:
+        named = choose(documents, valid)
+        names = {document.name for document in named}
+        if len(named) == count:
+            raise UserError("every document is held out: leave some to train on")
+        return _join(one for one in documents if one.name not in names), _join(named)
     if count < _ENOUGH_DOCUMENTS:
-        text = _BETWEEN_DOCUMENTS.join(document.text for document in documents)
+        text = _join(documents)
         cut = round(len(text) * (1 - held_out))
         return text[:cut], text[cut:]
     chosen = min(max(1, round(count * held_out)), count - 1)
     # Drawn from a fixed seed: neighbours in a sorted folder are alike, and no run may see them.
     rng = np.random.default_rng(derive(0, "held out"))
     held = set(rng.permutation(count)[:chosen].tolist())
-    train = [document.text for i, document in enumerate(documents) if i not in held]
-    valid = [document.text for i, document in enumerate(documents) if i in held]
-    return _BETWEEN_DOCUMENTS.join(train), _BETWEEN_DOCUMENTS.join(valid)
+    train = [document for i, document in enumerate(documents) if i not in held]
+    return _join(train), _join(documents[i] for i in sorted(held))
+
+
+def _join(documents: Iterable[Document]) -> str:
+    return _BETWEEN_DOCUMENTS.join(document.text for document in documents)

@@ -75,16 +75,23 @@ class Transformer(ModelConfig):
     """Pre-norm blocks of attention and feed-forward; what they look back at is the memory."""
 
     heads: int = Field(4, ge=1, description="attention heads; must divide width")
-    hidden: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
+    hidden: float = Field(4, gt=0, description="width of the feed-forward layer, in widths")
     tied: bool = Field(False, description="read out with the embedding's weights")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        if self.inner < 1:
+            raise ValueError(f"hidden {self.hidden:g} leaves no feed-forward layer at this width")
         if self.tied and self.outputs not in (None, self.vocab):
             raise ValueError("a tied readout says what it reads: leave outputs unset")
         return self
+
+    @property
+    def inner(self) -> int:
+        """Units of the feed-forward layer."""
+        return round(self.hidden * self.width)
 
     def build(self) -> SequenceModel:
         """Return the stack of blocks."""

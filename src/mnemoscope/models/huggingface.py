@@ -28,8 +28,6 @@ def from_gpt2(source: Any) -> SequenceModel:
         if getattr(theirs, name) != expected:
             raise UserError(f"this GPT-2 has {name}={getattr(theirs, name)!r}, not {expected!r}")
     inner = theirs.n_inner or 4 * theirs.n_embd
-    if inner % theirs.n_embd:
-        raise UserError(f"this GPT-2 has n_inner={inner}, no multiple of n_embd={theirs.n_embd}")
     config = Attention.make(
         vocab=theirs.vocab_size,
         width=theirs.n_embd,
@@ -37,7 +35,7 @@ def from_gpt2(source: Any) -> SequenceModel:
         heads=theirs.n_head,
         positions="learned",
         context=theirs.n_positions,
-        hidden=inner // theirs.n_embd,
+        hidden=inner / theirs.n_embd,
         tied=True,
     )
     model = config.build().to(source.lm_head.weight.dtype)

@@ -56,8 +56,8 @@ class Block(nn.Module):
         self.norm1 = nn.LayerNorm(config.width)
         self.attention = attention
         self.norm2 = nn.LayerNorm(config.width)
-        self.expand = nn.Linear(config.width, config.hidden * config.width)
-        self.contract = nn.Linear(config.hidden * config.width, config.width)
+        self.expand = nn.Linear(config.width, config.inner)
+        self.contract = nn.Linear(config.inner, config.width)
         self.dropout = config.dropout
         # 2·layers branches add up along the residual stream: shrink each so the sum stays near one.
         with torch.no_grad():

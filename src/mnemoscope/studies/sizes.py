@@ -51,3 +51,23 @@ def state_bytes(config: ModelConfig, tokens: int, segment: int | None = None) ->
     assert state is not None
     size: int = state.nbytes
     return size
+
+
+def fitted(memory: str, budget: int, **options: Any) -> ModelConfig:
+    """Return a model of the given width whose feed-forward layers use up the rest of ``budget``.
+
+    So models of the same width, hence with states of the same size, get equal parameters although
+    their memories bring different ones.
+    """
+    kind = find("memory", memory)
+    width = int(options["width"])
+    thin, thick = (kind.make(**options, hidden=units / width) for units in (1, 2))
+    unit = count(thick) - count(thin)
+    units = 1 + (budget - count(thin)) // unit
+    if units < 1:
+        raise UserError(
+            f"{memory} has {count(thin)} parameters at width {width} with the thinnest "
+            f"feed-forward layer; {budget} are too few"
+        )
+    fitting: ModelConfig = kind.make(**options, hidden=units / width)
+    return fitting
