@@ -49,6 +49,11 @@ MEMORIES = {
         "∞-former: a continuous signal of all that is older",
         "∞-former",
     ),
+    "sparse": Entry(
+        "mnemoscope.models.config:Sparse",
+        "Sparse Transformer: keys and values of tokens on a grid",
+        "Sparse Transformer",
+    ),
 }
 
 TASKS = {

@@ -141,6 +141,7 @@ def test_dropout_drops_weights_and_keeps_their_mean(name: str) -> None:
     assert not torch.equal(dropped, attend(query, key, unit, pattern, rate))
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("name", [*NAMES, ODD])
 def test_flex_attention_agrees(name: str) -> None:
     pattern = Pattern.parse(name, 5, 2)

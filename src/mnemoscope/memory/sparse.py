@@ -39,7 +39,7 @@ def attend(
     queries: Tensor, keys: Tensor, values: Tensor, pattern: Pattern, dropout: float = 0.0
 ) -> Tensor:
     """Softmax attention of T tokens among themselves, each (B, H, T, E), as the pattern allows."""
-    batch, heads, length, size = queries.shape
+    batch, heads, length = queries.shape[:3]
     if pattern.sets == ("dense",) and length <= (pattern.context or length):
         return F.scaled_dot_product_attention(
             queries, keys, values, dropout_p=dropout, is_causal=length > 1
@@ -54,9 +54,9 @@ def attend(
     if padded > length:
         given = [F.pad(x, (0, 0, 0, padded - length)) for x in given]
     seed = int(torch.randint(1 << 62, ())) if dropout > 0 else 0
-    rows = (x.reshape(batch * heads, padded, size) for x in given)
+    rows = (x.reshape(batch * heads, padded, -1) for x in given)
     found: Tensor = _Tiled.apply(*rows, pattern, dropout, seed)  # type: ignore[no-untyped-call]
-    found = found.view(batch, heads, padded, size)
+    found = found.view(batch, heads, padded, -1)
     return found[:, :, :length] if padded > length else found
 
 
@@ -148,7 +148,7 @@ class _Tiled(torch.autograd.Function):
     ) -> Tensor:
         """Go through all tiles, joining what they find."""
         queries, keys, values = (x.contiguous() for x in (queries, keys, values))
-        found = torch.empty_like(queries)
+        found = torch.empty_like(values)
         total = queries.new_empty(queries.shape[:2], dtype=_wide(queries.dtype))
         for tile in _tiles(queries, keys, values, pattern, dropout, seed):
             if tile.scores is None:
@@ -217,7 +217,7 @@ def _tiles(
     space = _space(queries)
     for part, added in plan:
         key_source, value_source = summaries if part.summaries else (keys, values)
-        fused = added is None and generator is None and _fuses(queries)
+        fused = added is None and generator is None and _fuses(queries, values)
         room = sys.maxsize if fused else space.numel()  # the fused kernel cuts by itself
         for some, first, count in _cuts(part, rows, room):
             asked, seen = (_groups(span, first, count) for span in (part.queries, part.keys))
@@ -240,8 +240,9 @@ def _tiles(
             yield _Tile(part, some, asked, seen, scores, held, key, value)
 
 
-def _fuses(queries: Tensor) -> bool:
-    return queries.device.type == "cpu" and hasattr(torch.ops.aten, FUSED)
+def _fuses(queries: Tensor, values: Tensor) -> bool:
+    known = queries.device.type == "cpu" and hasattr(torch.ops.aten, FUSED)
+    return known and queries.shape == values.shape
 
 
 def _fused_forward(queries: Tensor, tile: _Tile) -> tuple[Tensor, Tensor]:
