@@ -62,6 +62,10 @@ TASKS = {
     "sorting": Entry("mnemoscope.data.sorting:Sorting", "sort symbols by how often they were seen"),
     "characters": Entry("mnemoscope.data.text:Characters", "predict the next character of a text"),
     "text": Entry("mnemoscope.data.text:Text", "predict the next byte, character or BPE token"),
+    "passages": Entry(
+        "mnemoscope.data.passages:Passages", "predict the next token of passages of a text"
+    ),
+    "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
 }
 
 LENSES = {
