@@ -73,6 +73,7 @@ LENSES = {
         "mnemoscope.lenses.horizon:Horizon", "what can be read off a state, by age and frequency"
     ),
     "gates": Entry("mnemoscope.lenses.gates:Gates", "how far LSTM and GRU gates open over time"),
+    "looks": Entry("mnemoscope.lenses.looks:Looks", "where the heads of a sparse model look"),
 }
 
 STUDIES = {
@@ -82,6 +83,12 @@ STUDIES = {
     "sorting": Entry(
         "mnemoscope.studies.sorting:SortingStudy",
         "how much of a long stream do XL, Compressive and ∞-former keep?",
+    ),
+    "images": Entry(
+        "mnemoscope.studies.images:Drawing", "does sparse attention draw images as well as dense?"
+    ),
+    "patterns": Entry(
+        "mnemoscope.studies.patterns:Reading", "does sparse attention read text as well as dense?"
     ),
 }
 
