@@ -61,17 +61,17 @@ def curves(result: dict[str, Any], unit: str, references: list[Reference], tail:
         known = [row for row in result["trials"] if row["model"] == name and "bits" in row]
         for row in known:
             rows += [
-                {"model": name, "seed": row["seed"], "step": step, "petaflop": flop, "bits": bits}
+                {"model": name, "seed": row["seed"], "step": step, "teraflop": flop, "bits": bits}
                 for step, bits in zip(row["steps"], row["bits"], strict=True)
-                for flop in [step * facts["flop"] / 1e15]
+                for flop in [step * facts["flop"] / 1e12]
             ]
         if known:
             bits = np.array([row["bits"] for row in known])
-            spent = np.array(known[0]["steps"]) * facts["flop"] / 1e15
+            spent = np.array(known[0]["steps"]) * facts["flop"] / 1e12
             series.append(Series(name, spent, bits.mean(0), bits.min(0), bits.max(0)))
     return Figure(
         f"Bits per {unit} against compute",
-        lines(series, "compute (10¹⁵ flop)", f"held-out bits per {unit}", references=references),
+        lines(series, "compute (10¹² flop)", f"held-out bits per {unit}", references=references),
         f"Line: mean of {result['seeds']} seeds; band: lowest to highest seed. All models end at "
         f"the same compute. {tail}",
         rows,
@@ -86,12 +86,12 @@ def costs(result: dict[str, Any], unit: str) -> Section:
         seconds = [r["seconds"] for r in result["trials"] if r["model"] == name and "seconds" in r]
         time = float(np.mean(seconds)) if seconds else None
         share = facts["flop"] / next(iter(result["models"].values()))["flop"]
-        cells = [name, facts["pattern"], facts["pairs"], share, facts["steps"]]
+        cells = [name, facts["pairs"], share, facts["steps"]]
         rows.append([*cells, float(bits.mean()), time])
     diverged = sum("bits" not in row for row in result["trials"])
     state = [[name, *sizes] for name, sizes in result["state_bytes"].items()]
     lengths = [f"after {length}" for length in result["state_lengths"]]
-    columns = ["model", "pattern", "tokens looked at", "flop of a step", "steps"]
+    columns = ["model", "tokens looked at", "flop of a step", "steps"]
     return Section(
         "What each costs and carries",
         [
@@ -186,13 +186,11 @@ def watch(result: dict[str, Any], runs: Path) -> dict[str, LooksResult]:
 def distances(seen: dict[str, LooksResult], unit: str) -> list[str | Figure]:
     """How far each layer looks back, beside an even look at all that its pattern allows."""
     series, rows, far = [], [], []
-    for style, (name, one) in enumerate(seen.items()):
+    for name, one in seen.items():
         table = one.table()
         layers = [row["layer"] for row in table]
         column = {key: [row[key] for row in table] for key in ("distance", "low", "high", "even")}
-        series += [
-            Series(name, layers, column["distance"], column["low"], column["high"], style),
-        ]
+        series.append(Series(name, layers, column["distance"], column["low"], column["high"]))
         rows += [{"model": name, **row} for row in table]
         share = np.array(column["distance"]) / np.array(column["even"])
         far.append(f"{name} {share.min():.2f} to {share.max():.2f}")
@@ -201,7 +199,7 @@ def distances(seen: dict[str, LooksResult], unit: str) -> list[str | Figure]:
         f"allows would give (1 = no preference), lowest to highest layer: {'; '.join(far)}.",
         Figure(
             "Distance looked back over",
-            lines(series, "layer", f"{unit} back, mean"),
+            lines(series, "layer", f"{unit} back, mean").update_xaxes(dtick=1),
             "Line: mean over rows, heads and places of the first seed; band: all rows but the "
             "lowest and highest tenth. The data hold the even look beside each.",
             rows,
