@@ -27,12 +27,19 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from mnemoscope.memory import spans
 from mnemoscope.pattern import Part, Pattern, Span
 
 LOG2_E = math.log2(math.e)
 # Scores of one tile: a megabyte stays in cache, an accelerator would rather have it all.
 ROOM_ON_CPU, ROOM_ELSEWHERE = 1 << 18, 1 << 26
+# FlexAttention is compiled anew for every length.
+WORTH_COMPILING = 1024
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
+
+
+# All parts, each with what is added to its scores (Q, K): −∞ where a pair is hidden.
+_Plan = tuple[tuple[Part, Tensor | None], ...]
 
 
 def attend(
@@ -44,7 +51,7 @@ def attend(
         return F.scaled_dot_product_attention(
             queries, keys, values, dropout_p=dropout, is_causal=length > 1
         )
-    if queries.is_cuda and dropout == 0:
+    if queries.is_cuda and dropout == 0 and length >= WORTH_COMPILING:
         return attend_flex(queries, keys, values, pattern, compiled=True)
     # Whole strides only: tokens added at the end are seen by none of the others.
     padded = math.ceil(length / pattern.stride) * pattern.stride
@@ -92,10 +99,8 @@ def _flex(compiled: bool) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _plan(
-    pattern: Pattern, length: int, dtype: torch.dtype, device: torch.device
-) -> tuple[tuple[Part, Tensor | None], ...] | None:
-    """All parts, each with what is added to its scores (Q, K): −∞ where a pair is hidden."""
+def _plan(pattern: Pattern, length: int, dtype: torch.dtype, device: torch.device) -> _Plan | None:
+    """Cut the pattern, or return None when there is no way to."""
     parts = pattern.parts(length)
     if parts is None:
         return None
@@ -175,28 +180,31 @@ class _Tiled(torch.autograd.Function):
         common = (grad * found).sum(-1, dtype=total.dtype).mul_(scale)  # (Z, T)
         whole = [torch.empty_like(queries), torch.zeros_like(keys), torch.zeros_like(values)]
         some = [torch.zeros_like(x) for x in _summaries(keys, values, ctx.plan[0])]
-        space = _space(queries)
+        plan = _plan(ctx.plan[0], queries.shape[1], queries.dtype, queries.device)
+        space = _space(queries, plan or ())
         for tile in _tiles(queries, keys, values, *ctx.plan):
             to_keys, to_values = some if tile.part.summaries else whole[1:]
             if tile.scores is None:
                 slopes = _fused_backward(grad, queries, found, total, tile)
                 _add_to_queries(whole[0], tile, slopes[0])
-                _add(to_keys, tile.rows, tile.keys, slopes[1])
-                _add(to_values, tile.rows, tile.keys, slopes[2])
+                spans.add(to_keys, tile.rows, tile.keys, slopes[1])
+                spans.add(to_values, tile.rows, tile.keys, slopes[2])
                 continue
-            query, wanted = (_take(x, tile.rows, tile.queries) for x in (queries, grad))
-            weights = tile.scores.sub_(_take(total, tile.rows, tile.queries)[..., None]).exp2_()
+            query, wanted = (spans.take(x, tile.rows, tile.queries) for x in (queries, grad))
+            weights = tile.scores.sub_(
+                spans.take(total, tile.rows, tile.queries)[..., None]
+            ).exp2_()
             slope = _shaped(space, weights.shape)
             torch.bmm(wanted * scale, tile.value.transpose(1, 2), out=slope)
             used = weights.to(grad.dtype)
             if tile.held is not None:
                 slope, used = slope.mul_(tile.held), used * tile.held
-            _add(to_values, tile.rows, tile.keys, torch.bmm(used.transpose(1, 2), wanted))
+            spans.add(to_values, tile.rows, tile.keys, torch.bmm(used.transpose(1, 2), wanted))
             slope = slope.to(weights.dtype)
-            slope.sub_(_take(common, tile.rows, tile.queries)[..., None]).mul_(weights)
+            slope.sub_(spans.take(common, tile.rows, tile.queries)[..., None]).mul_(weights)
             slope = slope.to(grad.dtype)
             _add_to_queries(whole[0], tile, torch.bmm(slope, tile.key))
-            _add(to_keys, tile.rows, tile.keys, torch.bmm(slope.transpose(1, 2), query))
+            spans.add(to_keys, tile.rows, tile.keys, torch.bmm(slope.transpose(1, 2), query))
         for into, summed in zip(whole[1:], some, strict=False):
             into.index_add_(1, _summary_places(ctx.plan[0], keys), summed)
         return (*whole, None, None, None)
@@ -214,20 +222,20 @@ def _tiles(
     assert plan is not None
     generator = torch.Generator(queries.device).manual_seed(seed) if dropout > 0 else None
     summaries = _summaries(keys, values, pattern)
-    space = _space(queries)
+    space = _space(queries, plan)
     for part, added in plan:
         key_source, value_source = summaries if part.summaries else (keys, values)
         fused = added is None and generator is None and _fuses(queries, values)
         room = sys.maxsize if fused else space.numel()  # the fused kernel cuts by itself
-        for some, first, count in _cuts(part, rows, room):
-            asked, seen = (_groups(span, first, count) for span in (part.queries, part.keys))
-            value = _take(value_source, some, seen)
+        for some, first, count in spans.cuts(part, rows, room):
+            asked, seen = (spans.groups(span, first, count) for span in (part.queries, part.keys))
+            value = spans.take(value_source, some, seen)
             if fused:
-                key = _take(key_source, some, seen)
+                key = spans.take(key_source, some, seen)
                 yield _Tile(part, some, asked, seen, None, None, key, value)
                 continue
-            query = _take(queries, some, asked) * (LOG2_E * size**-0.5)
-            key = _take(key_source, some, seen)
+            query = spans.take(queries, some, asked) * (LOG2_E * size**-0.5)
+            key = spans.take(key_source, some, seen)
             scores = _shaped(space, (*query.shape[:2], key.shape[1]))
             torch.bmm(query, key.transpose(1, 2), out=scores)
             scores = scores.to(_wide(queries.dtype))
@@ -247,7 +255,7 @@ def _fuses(queries: Tensor, values: Tensor) -> bool:
 
 def _fused_forward(queries: Tensor, tile: _Tile) -> tuple[Tensor, Tensor]:
     """What a tile finds (G, Q, E) and its log-sum-exp (G, Q) to the base 2."""
-    query = _take(queries, tile.rows, tile.queries)
+    query = spans.take(queries, tile.rows, tile.queries)
     kernel = getattr(torch.ops.aten, FUSED)
     new, here = kernel(*(x[:, None] for x in (query, tile.key, tile.value)))
     return new.squeeze(1), here.squeeze(1) * LOG2_E
@@ -258,7 +266,7 @@ def _fused_backward(
 ) -> tuple[Tensor, ...]:
     """Slopes of a tile's queries (G, Q, E), keys and values (G, K, E)."""
     wanted, query, known, sums = (
-        _take(x, tile.rows, tile.queries) for x in (grad, queries, found, total)
+        spans.take(x, tile.rows, tile.queries) for x in (grad, queries, found, total)
     )
     kernel = getattr(torch.ops.aten, f"{FUSED}_backward")
     given = (wanted, query, tile.key, tile.value, known, sums / LOG2_E)
@@ -266,9 +274,11 @@ def _fused_backward(
     return tuple(slope.squeeze(1) for slope in slopes)
 
 
-def _space(queries: Tensor) -> Tensor:
+def _space(queries: Tensor, plan: _Plan) -> Tensor:
     """Room for the scores of a tile, used again for every one."""
-    return queries.new_empty(ROOM_ON_CPU if queries.device.type == "cpu" else ROOM_ELSEWHERE)
+    most = max(part.queries.groups * part.queries.items * part.keys.items for part, _ in plan)
+    room = ROOM_ON_CPU if queries.device.type == "cpu" else ROOM_ELSEWHERE
+    return queries.new_empty(min(room, len(queries) * most))
 
 
 def _shaped(space: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -276,54 +286,15 @@ def _shaped(space: Tensor, shape: tuple[int, ...]) -> Tensor:
     return (space if needed <= space.numel() else space.new_empty(needed))[:needed].view(shape)
 
 
-def _cuts(part: Part, rows: int, room: int) -> Iterator[tuple[slice, int, int]]:
-    """Cut a part into rows, a first group and a number of groups that fit the room if they can."""
-    groups = part.queries.groups
-    fits = max(1, room // (part.queries.items * part.keys.items))
-    some, together = min(fits, groups), max(1, fits // groups)
-    for top in range(0, rows, together):
-        for first in range(0, groups, some):
-            yield slice(top, min(top + together, rows)), first, min(some, groups - first)
-
-
-def _groups(span: Span, first: int, count: int) -> Span:
-    return Span(span.start + first * span.step, count, span.step, span.items, span.stride)
-
-
-def _view(of: Tensor, rows: slice, span: Span) -> Tensor:
-    """The places of a span as a view (rows, groups, items, …) of a contiguous (Z, T, …)."""
-    token = of.stride(1)
-    shape = (rows.stop - rows.start, span.groups, span.items, *of.shape[2:])
-    strides = (of.stride(0), span.step * token, span.stride * token, *of.stride()[2:])
-    start = of.storage_offset() + rows.start * of.stride(0) + span.start * token
-    return of.as_strided(shape, strides, start)
-
-
-def _take(of: Tensor, rows: slice, span: Span) -> Tensor:
-    """The places of a span, (G, items, …), copied unless they lie in memory as they should."""
-    return _view(of, rows, span).flatten(0, 1)
-
-
-def _add(to: Tensor, rows: slice, span: Span, values: Tensor) -> None:
-    """Add values (G, items, E) at the places of a span, whose groups may overlap."""
-    values = values.view(-1, span.groups, *values.shape[1:])
-    # Windows overlap where the step is shorter: one addition for each piece of a step.
-    overlap = span.groups > 1 and span.stride == 1 and span.step < span.items
-    width = span.step if overlap else span.items
-    for offset in range(0, span.items, width):
-        piece = Span(span.start + offset, span.groups, span.step, width, span.stride)
-        _view(to, rows, piece).add_(values[:, :, offset : offset + width])
-
-
 def _add_to_queries(to: Tensor, tile: _Tile, values: Tensor) -> None:
     """Add values (G, Q, E) at a tile's queries, or put them there when it is the first."""
-    known = _view(to, tile.rows, tile.queries)
+    known = spans.view(to, tile.rows, tile.queries)
     (known.copy_ if tile.part.opens else known.add_)(values.view(known.shape))
 
 
 def _join(found: Tensor, total: Tensor, tile: _Tile, new: Tensor, here: Tensor) -> None:
     """Join new findings (G, Q, E), of log-sum-exp (G, Q), to what is known of their queries."""
-    known, sums = (_view(x, tile.rows, tile.queries) for x in (found, total))
+    known, sums = (spans.view(x, tile.rows, tile.queries) for x in (found, total))
     new, here = new.view(known.shape), here.view(sums.shape)
     if tile.part.opens:
         known.copy_(new)
