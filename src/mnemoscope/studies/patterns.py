@@ -61,7 +61,7 @@ class Reading(Study):
     layers: int = Field(4, ge=1, description="layers of all models")
     heads: int = Field(4, ge=1, description="heads of all models")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
-    steps: int = Field(400, ge=1, description="optimiser steps of the first; others by compute")
+    steps: int = Field(300, ge=1, description="optimiser steps of the first; others by compute")
     batch: int = Field(8, ge=1, description="passages per step")
     lr: float = Field(5e-3, gt=0, description="highest learning rate, the same for all")
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
