@@ -102,6 +102,7 @@ ALSO_KNOWN_AS = {
     "infinite-former": "infinite",
     "∞-former": "infinite",
     "continuous": "infinite",
+    "sparse-transformer": "sparse",
 }
 
 

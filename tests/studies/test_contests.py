@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,6 +18,9 @@ from mnemoscope.models.config import Sparse
 from mnemoscope.studies import images, patterns
 from mnemoscope.studies.contest import step_flop
 from mnemoscope.studies.contest_page import differences, final_bits, order
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SMALL: dict[str, Any] = {"width": 8, "layers": 2, "heads": 2, "steps": 6, "batch": 64, "seeds": 2}
 
@@ -75,6 +78,27 @@ def test_patterns_leaves_curves_and_looks(reading: Published) -> None:
     assert state["fixed"][-1] < state["dense"][-1]
     counted = reading.result["counted"]
     assert counted["pairs counted"] < counted["bytes counted"] < 8
+
+
+@pytest.mark.browser
+def test_the_slider_goes_through_the_layers(drawing: Published, browser: Browser) -> None:
+    page = browser.new_page()
+    troubles: list[str] = []
+    page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.goto(drawing.page.absolute().as_uri())
+    page.locator(".plot .main-svg").last.wait_for()
+    plot = page.locator("#part-pixels-looked-at-by-depth .plot")
+    plot.scroll_into_view_if_needed()
+    shown = "node => node._fullData.map(trace => trace.visible)"
+    assert plot.evaluate(shown) == [True, False]
+    rail = plot.locator(".slider-rail-touch-rect").bounding_box()
+    assert rail is not None
+    page.mouse.click(rail["x"] + rail["width"] - 3, rail["y"] + rail["height"] / 2)
+    page.wait_for_timeout(300)
+    assert plot.evaluate(shown) == [False, True]
+    assert troubles == []
+    page.close()
 
 
 def test_flop_follow_from_weights_and_pairs() -> None:
