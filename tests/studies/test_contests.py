@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 SMALL: dict[str, Any] = {"width": 8, "layers": 2, "heads": 2, "steps": 6, "batch": 64, "seeds": 2}
+SMALL["learning_rates"] = "0.001,0.01"
 
 
 @pytest.fixture(scope="module")

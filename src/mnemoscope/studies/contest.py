@@ -41,6 +41,7 @@ def compete(
     options: dict[str, Any],
     models: dict[str, Sparse],
     settings: dict[str, Any],
+    rates: Sequence[float],
     seeds: int,
     held_out: int,
     folder: Path,
@@ -49,41 +50,61 @@ def compete(
 ) -> dict[str, Any]:
     """Train every model with every seed for as much compute as the first gets in its steps.
 
-    ``held_out`` episodes are looked at ``POINTS`` times while a model learns, and at the end.
+    The first seed tries all learning rates, the others take each model's best. ``held_out``
+    episodes are looked at ``POINTS`` times while a model learns, and at the end.
     """
     task: Task = find("task", task_name).make(**options)
     assert task.longest is not None
-    first = next(iter(models.values()))
     batch = int(settings["batch"])
+    first = next(iter(models.values()))
     budget = int(settings["steps"]) * step_flop(first, task.longest, batch)
-    facts, trials = {}, {}
-    for name, model in models.items():
-        flop = step_flop(model, task.longest, batch)
-        steps = round(budget / flop)
-        per_look = min(batch, 64)
+    facts: dict[str, dict[str, Any]] = {
+        name: {"flop": flop, "steps": round(budget / flop), "pairs": _pairs(model, task.longest)}
+        for name, model in models.items()
+        for flop in [step_flop(model, task.longest, batch)]
+    }
+
+    def trial(name: str, rate: float, seed: int) -> Trial:
+        steps = facts[name]["steps"]
         training = Training.make(
-            **{**settings, "steps": steps},
+            **{**settings, "steps": steps, "lr": rate, "seed": seed},
             evaluate_every=max(1, steps // POINTS),
-            evaluate_batches=math.ceil(held_out / per_look),
+            evaluate_batches=math.ceil(held_out / min(batch, 64)),
             checkpoint_every=max(200, steps // 3),
             keep=1,
         )
-        facts[name] = {
-            "pattern": model.pattern,
-            "steps": steps,
-            "flop": flop,
-            "pairs": _pairs(model, task.longest),
-        }
-        for seed in range(seeds):
-            config = training.model_copy(update={"seed": seed})
-            run = RunConfig(task_name, task, "sparse", model, config)
-            trials[name, seed] = Trial(f"{name}-seed{seed}", run)
-    found = run_trials(list(trials.values()), folder / "runs", examine or curve, jobs, folder.name)
-    rows = [
-        {"model": name, "seed": seed, "run": trial.name, **values}
-        for ((name, seed), trial), values in zip(trials.items(), found, strict=True)
-    ]
-    return {"length": task.longest, "models": facts, "trials": rows, "seeds": seeds}
+        config = RunConfig(task_name, task, "sparse", models[name], training)
+        return Trial(f"{name}-lr{rate:g}-seed{seed}", config)
+
+    def train(chosen: list[tuple[str, float, int]]) -> list[dict[str, Any]]:
+        trials = [trial(*one) for one in chosen]
+        found = run_trials(trials, folder / "runs", examine or curve, jobs, folder.name)
+        return [
+            {"model": name, "lr": rate, "seed": seed, "run": one.name, **values}
+            for (name, rate, seed), one, values in zip(chosen, trials, found, strict=True)
+        ]
+
+    sweep = train([(name, rate, 0) for name in models for rate in rates])
+    for name in models:
+        tried = [row for row in sweep if row["model"] == name]
+        facts[name]["lr"] = min(tried, key=last_bits)["lr"]
+    best = [row for row in sweep if row["lr"] == facts[row["model"]]["lr"]]
+    rest = train([(name, facts[name]["lr"], seed) for name in models for seed in range(1, seeds)])
+    tries = [{key: row[key] for key in ("model", "lr")} | {"bits": last_bits(row)} for row in sweep]
+    return {
+        "length": task.longest,
+        "models": facts,
+        "trials": sorted(
+            best + rest, key=lambda row: (list(models).index(row["model"]), row["seed"])
+        ),
+        "sweep": [{**row, "bits": None} if math.isinf(row["bits"]) else row for row in tries],
+        "seeds": seeds,
+    }
+
+
+def last_bits(row: dict[str, Any]) -> float:
+    """Held-out bits of a trial at the end of training; ∞ where it diverged."""
+    return float(row["bits"][-1]) if "bits" in row else math.inf
 
 
 def _pairs(model: Sparse, length: int) -> float:

@@ -15,6 +15,7 @@ from mnemoscope.figure import Reference, Series, lines
 from mnemoscope.gallery import tiles
 from mnemoscope.lenses.looks import Looks, LooksResult
 from mnemoscope.pattern import Pattern, hops
+from mnemoscope.studies.contest import last_bits
 from mnemoscope.training.run import Run
 
 Floats = NDArray[np.float64]
@@ -25,7 +26,7 @@ WATCHED = 32
 def final_bits(result: dict[str, Any], name: str) -> Floats:
     """Held-out bits of a model at the end of training, one for each seed; ∞ where it diverged."""
     rows = [row for row in result["trials"] if row["model"] == name]
-    return np.array([row["bits"][-1] if "bits" in row else np.inf for row in rows])
+    return np.array([last_bits(row) for row in rows])
 
 
 def order(result: dict[str, Any]) -> str:
@@ -86,12 +87,12 @@ def costs(result: dict[str, Any], unit: str) -> Section:
         seconds = [r["seconds"] for r in result["trials"] if r["model"] == name and "seconds" in r]
         time = float(np.mean(seconds)) if seconds else None
         share = facts["flop"] / next(iter(result["models"].values()))["flop"]
-        cells = [name, facts["pairs"], share, facts["steps"]]
+        cells = [name, facts["pairs"], share, facts["steps"], f"{facts['lr']:g}"]
         rows.append([*cells, float(bits.mean()), time])
     diverged = sum("bits" not in row for row in result["trials"])
     state = [[name, *sizes] for name, sizes in result["state_bytes"].items()]
     lengths = [f"after {length}" for length in result["state_lengths"]]
-    columns = ["model", "tokens looked at", "flop of a step", "steps"]
+    columns = ["model", "tokens looked at", "flop of a step", "steps", "lr"]
     return Section(
         "What each costs and carries",
         [
@@ -169,13 +170,38 @@ def hops_section(stride: int, summaries: int, rows: int) -> Section:
     )
 
 
+def first_trial(result: dict[str, Any], name: str) -> dict[str, Any]:
+    """What the first seed of a model did."""
+    row: dict[str, Any] = next(row for row in result["trials"] if row["model"] == name)
+    return row
+
+
+def rates(result: dict[str, Any]) -> str:
+    """Say which learning rate each model took, and whether a better one may lie outside."""
+    tried = sorted({row["lr"] for row in result["sweep"]})
+    chosen = {name: facts["lr"] for name, facts in result["models"].items()}
+    said = ", ".join(f"{name} {rate:g}" for name, rate in chosen.items())
+    if len(tried) == 1:
+        return f"There was one learning rate only, {tried[0]:g}: nothing was swept."
+    ends = [name for name, rate in chosen.items() if rate in (tried[0], tried[-1])]
+    beyond = (
+        f" At an end of the sweep: {', '.join(ends)}; there may be better ones." if ends else ""
+    )
+    return (
+        "The first seed of each model tried the learning rates "
+        f"{', '.join(f'{rate:g}' for rate in tried)}, and the best one on the held-out data was "
+        f"kept for all its seeds: {said}.{beyond}"
+    )
+
+
 def watch(result: dict[str, Any], runs: Path) -> dict[str, LooksResult]:
     """Where the first seed of every model looks while it reads held-out data."""
     seen = {}
     for name in result["models"]:
-        if "bits" not in next(row for row in result["trials"] if row["run"] == f"{name}-seed0"):
+        row = first_trial(result, name)
+        if "bits" not in row:
             continue
-        run = Run.open(runs / f"{name}-seed0")
+        run = Run.open(runs / row["run"])
         batch = run.config.task.batch(0, WATCHED, seed=0, split="valid")
         lens = Looks()
         lens.observe(run.model(), torch.from_numpy(batch.tokens))

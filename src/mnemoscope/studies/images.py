@@ -42,7 +42,7 @@ class Drawing(Study):
             "dropout": 0.25,
             "summaries": 8,
             "steps": 40_000,
-            "lr": 5e-4,
+            "learning_rates": (2e-4, 5e-4, 1e-3),
             "warmup": 1000,
             "seeds": 5,
         },
@@ -64,7 +64,9 @@ class Drawing(Study):
     dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
     steps: int = Field(600, ge=1, description="optimiser steps of the first; others by compute")
     batch: int = Field(32, ge=1, description="images per step")
-    lr: float = Field(5e-3, gt=0, description="highest learning rate, the same for all")
+    learning_rates: tuple[float, ...] = Field(
+        (2e-3, 5e-3, 1e-2), min_length=1, description="tried with the first seed of every pattern"
+    )
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
     seeds: int = Field(3, ge=1, description="trainings per pattern")
     samples: int = Field(10, ge=1, description="images drawn and completed by every model")
@@ -91,12 +93,21 @@ class Drawing(Study):
             )
             for name in self.patterns
         }
-        settings: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "lr": self.lr}
+        settings: dict[str, Any] = {"steps": self.steps, "batch": self.batch}
         settings |= {"warmup": self.warmup, "device": self.device}
         held_out = min(512, len(task.images("valid")))
         examine = partial(draw, samples=min(self.samples, len(task.images("valid"))))
         result = compete(
-            "images", options, models, settings, self.seeds, held_out, folder, jobs, examine
+            "images",
+            options,
+            models,
+            settings,
+            self.learning_rates,
+            self.seeds,
+            held_out,
+            folder,
+            jobs,
+            examine,
         )
         lengths = [task.longest // 4, task.longest]
         return {
@@ -112,7 +123,7 @@ class Drawing(Study):
         """Say and draw what was seen."""
         from mnemoscope.studies import images_page
 
-        return images_page.tell(result, folder / "runs")
+        return images_page.tell(result, folder / "runs", self.summaries)
 
 
 def counted_bits(task: Images) -> float:

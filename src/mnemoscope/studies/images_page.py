@@ -22,6 +22,7 @@ from mnemoscope.studies.contest_page import (
     distances,
     hops_section,
     order,
+    rates,
     watch,
 )
 from mnemoscope.training.run import Run
@@ -29,14 +30,13 @@ from mnemoscope.training.run import Run
 Floats = NDArray[np.float64]
 
 
-def tell(result: dict[str, Any], runs: Path) -> Sequence[Section]:
+def tell(result: dict[str, Any], runs: Path, summaries: int) -> Sequence[Section]:
     """Build the sections of the page."""
     seen = watch(result, runs)
-    summaries = Run.open(runs / f"{next(iter(result['models']))}-seed0").config.model
     return [
         _quality(result, runs),
         _looks(result, seen),
-        hops_section(result["shape"][1], getattr(summaries, "summaries", 1), rows=4),
+        hops_section(result["shape"][1], summaries, rows=4),
         costs(result, "dimension"),
     ]
 
@@ -49,7 +49,7 @@ def _quality(result: dict[str, Any], runs: Path) -> Section:
         "of the left one needs fewer bits than every seed of the right one, ≈ that they overlap.",
         "; ".join(differences(result, first)) + "." if len(result["models"]) > 1 else "",
         f"A model that knows only how often each place has each brightness needs "
-        f"{result['counted']:.3f} bits.",
+        f"{result['counted']:.3f} bits. {rates(result)}",
     ]
     return Section(
         "What was seen",
@@ -70,7 +70,7 @@ def _quality(result: dict[str, Any], runs: Path) -> Section:
 
 def _gallery(result: dict[str, Any], runs: Path, what: str) -> Figure:
     """Real images in the first line, then what the first seed of every model made."""
-    task = Run.open(runs / f"{next(iter(result['models']))}-seed0").config.task
+    task = Run.open(runs / result["trials"][0]["run"]).config.task
     assert isinstance(task, Images)
     made = {
         row["model"]: np.array(row[what])

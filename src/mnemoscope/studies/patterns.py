@@ -42,7 +42,7 @@ class Reading(Study):
             "dropout": 0.1,
             "steps": 40_000,
             "batch": 16,
-            "lr": 5e-4,
+            "learning_rates": (2e-4, 5e-4, 1e-3),
             "warmup": 1000,
             "seeds": 5,
         },
@@ -63,7 +63,9 @@ class Reading(Study):
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     steps: int = Field(300, ge=1, description="optimiser steps of the first; others by compute")
     batch: int = Field(8, ge=1, description="passages per step")
-    lr: float = Field(5e-3, gt=0, description="highest learning rate, the same for all")
+    learning_rates: tuple[float, ...] = Field(
+        (2e-3, 5e-3, 1e-2), min_length=1, description="tried with the first seed of every pattern"
+    )
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
     seeds: int = Field(3, ge=1, description="trainings per pattern")
     held_out: int = Field(64, ge=1, description="held-out passages asked")
@@ -93,10 +95,18 @@ class Reading(Study):
             )
             for name in self.patterns
         }
-        settings: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "lr": self.lr}
+        settings: dict[str, Any] = {"steps": self.steps, "batch": self.batch}
         settings |= {"warmup": self.warmup, "device": self.device}
         result = compete(
-            "passages", options, models, settings, self.seeds, self.held_out, folder, jobs
+            "passages",
+            options,
+            models,
+            settings,
+            self.learning_rates,
+            self.seeds,
+            self.held_out,
+            folder,
+            jobs,
         )
         lengths = [self.length // 4, self.length]
         return {

@@ -19,6 +19,7 @@ from mnemoscope.studies.contest_page import (
     distances,
     hops_section,
     order,
+    rates,
     watch,
 )
 
@@ -44,6 +45,7 @@ def _quality(result: dict[str, Any]) -> Section:
         f"Held-out bits per byte, best first: {order(result)}. Here < means that every seed of "
         "the left one needs fewer bits than every seed of the right one, ≈ that they overlap.",
         "; ".join(differences(result, first)) + "." if len(result["models"]) > 1 else "",
+        rates(result),
     ]
     return Section(
         "What was seen",
