@@ -64,7 +64,7 @@ class Reading(Study):
     steps: int = Field(300, ge=1, description="optimiser steps of the first; others by compute")
     batch: int = Field(8, ge=1, description="passages per step")
     learning_rates: tuple[float, ...] = Field(
-        (2e-3, 5e-3, 1e-2), min_length=1, description="tried with the first seed of every pattern"
+        (5e-3, 1e-2, 2e-2), min_length=1, description="tried with the first seed of every pattern"
     )
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
     seeds: int = Field(3, ge=1, description="trainings per pattern")
