@@ -9,4 +9,5 @@ BENCHMARKS = {
     "generation": "benchmarks.generation",
     "xl": "benchmarks.xl",
     "continuous": "benchmarks.continuous",
+    "sparse": "benchmarks.sparse",
 }

@@ -210,6 +210,11 @@ def test_list_names_everything_once(capsys: pytest.CaptureFixture[str]) -> None:
             main(["list", name])
         assert not ended.value.code
         assert "--" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["list", "images"])
+    said = capsys.readouterr().out
+    assert "task images" in said
+    assert "study images" in said
 
 
 @pytest.mark.parametrize("name", [[], *[[n] for n in ("list", "train", "resume", "study")]])

@@ -70,9 +70,12 @@ def list_names(name: str | None = None, /) -> None:
             console.print(table, "")
         console.print("Options of one of them: [bold]mnemoscope list NAME")
         return None
-    for kind in ("memory", "task", "study"):
-        if name in KINDS[kind]:
-            return _show_options(console, name, KINDS[kind][name].line, find(kind, name))
+    known_as = [kind for kind in ("memory", "task", "study") if name in KINDS[kind]]
+    for kind in known_as:  # a study may have the name of its task
+        shown = name if len(known_as) == 1 else f"{kind} {name}"
+        _show_options(console, shown, KINDS[kind][name].line, find(kind, name))
+    if known_as:
+        return None
     if name in KINDS["lens"]:
         console.print(f"[bold]{name}[/bold]: {KINDS['lens'][name].line}")
         return None

@@ -49,6 +49,11 @@ MEMORIES = {
         "∞-former: a continuous signal of all that is older",
         "∞-former",
     ),
+    "sparse": Entry(
+        "mnemoscope.models.config:Sparse",
+        "Sparse Transformer: keys and values of tokens on a grid",
+        "Sparse Transformer",
+    ),
 }
 
 TASKS = {
@@ -57,6 +62,10 @@ TASKS = {
     "sorting": Entry("mnemoscope.data.sorting:Sorting", "sort symbols by how often they were seen"),
     "characters": Entry("mnemoscope.data.text:Characters", "predict the next character of a text"),
     "text": Entry("mnemoscope.data.text:Text", "predict the next byte, character or BPE token"),
+    "passages": Entry(
+        "mnemoscope.data.passages:Passages", "predict the next token of passages of a text"
+    ),
+    "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
 }
 
 LENSES = {
@@ -64,6 +73,7 @@ LENSES = {
         "mnemoscope.lenses.horizon:Horizon", "what can be read off a state, by age and frequency"
     ),
     "gates": Entry("mnemoscope.lenses.gates:Gates", "how far LSTM and GRU gates open over time"),
+    "looks": Entry("mnemoscope.lenses.looks:Looks", "where the heads of a sparse model look"),
 }
 
 STUDIES = {
@@ -77,6 +87,12 @@ STUDIES = {
     "books": Entry(
         "mnemoscope.studies.books:Books", "does carrying a memory through whole books help?"
     ),
+    "images": Entry(
+        "mnemoscope.studies.images:Drawing", "does sparse attention draw images as well as dense?"
+    ),
+    "patterns": Entry(
+        "mnemoscope.studies.patterns:Reading", "does sparse attention read text as well as dense?"
+    ),
 }
 
 KINDS = {"memory": MEMORIES, "task": TASKS, "lens": LENSES, "study": STUDIES}
@@ -89,6 +105,7 @@ ALSO_KNOWN_AS = {
     "infinite-former": "infinite",
     "∞-former": "infinite",
     "continuous": "infinite",
+    "sparse-transformer": "sparse",
 }
 
 

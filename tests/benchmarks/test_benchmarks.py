@@ -36,7 +36,8 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_without_a_name_all_are_listed():
     listed = benchmarks()
     assert listed.returncode == 0
-    assert listed.stdout.split() == ["recurrent", "transformer", "generation", "xl", "continuous"]
+    names = ["recurrent", "transformer", "generation", "xl", "continuous", "sparse"]
+    assert listed.stdout.split() == names
 
 
 def test_an_unknown_name_is_refused_with_the_likely_one():
@@ -92,3 +93,12 @@ def test_ways_take_turns_and_the_warm_up_does_not_count(measure):
 def test_a_ratio_is_taken_round_by_round(measure):
     found = measure.ratio([2.0, 20.0, 9.0], [1.0, 10.0, 3.0])
     assert (found.median, found.low, found.high) == (2.0, 2.0, 2.5)
+
+
+def test_sparse_has_its_keys():
+    done = benchmarks("sparse", "--json", "--quick")
+    assert done.returncode == 0, done.stderr
+    ratios = json.loads(done.stdout)
+    for pattern in ("strided", "fixed"):
+        for what in ("1k_forward_speedup", "1k_train_speedup"):
+            assert ratios[f"{pattern}_{what}"] > 0

@@ -9,6 +9,8 @@ import pytest
 
 from mnemoscope.data.batch import NO_QUESTION, Batch, Stream, Task
 from mnemoscope.data.copying import Copy
+from mnemoscope.data.images import Images
+from mnemoscope.data.passages import Passages
 from mnemoscope.data.recall import Recall
 from mnemoscope.data.sorting import Sorting
 from mnemoscope.data.text import Characters, Text
@@ -24,6 +26,9 @@ TASKS_UNDER_TEST = [
     Text(unit="bytes"),
     Characters(),
     Text(vocabulary_size=300),
+    Passages(length=12),
+    Images(),
+    Images(levels=3),
 ]
 
 
@@ -109,7 +114,8 @@ def test_data_needs_neither_torch_nor_heavy_imports() -> None:
     modules = [f"mnemoscope.data.{file.stem}" for file in folder.glob("[a-z]*.py")]
     code = (
         f"import sys, {', '.join(modules)}\n"
-        "print([n for n in ('torch', 'tokenizers', 'datasets') if n in sys.modules])"
+        "heavy = ('torch', 'tokenizers', 'datasets', 'sklearn', 'PIL')\n"
+        "print([name for name in heavy if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[]", result.stderr

@@ -30,9 +30,10 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "page", ["index.md", "memories.md", "infinite.md", "training.md", "lenses/horizon.md"]
-)
+PAGES = ["index.md", "memories.md", "infinite.md", "sparse.md", "training.md", "lenses/horizon.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_code_on_the_page_runs(page: str, tmp_path: Path) -> None:
     if page == "memories.md":
         pytest.importorskip("transformers", reason="the page shows a GPT-2 of transformers")

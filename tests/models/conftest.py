@@ -21,9 +21,15 @@ KINDS: dict[str, dict[str, Any]] = {
     # Caches as long as the streams of these tests: what leaves them is tested on its own.
     "compressive": {"heads": 2, "compression": "mean"},
     "infinite": {"heads": 2, "basis": 6, "sticky": True},
+    "sparse strided": {"heads": 2, "stride": 3, "summaries": 1},
+    "sparse fixed": {"heads": 2, "pattern": "fixed", "stride": 4, "summaries": 2},
+    "sparse heads": {"heads": 2, "pattern": "local|column,block|summary", "stride": 3}
+    | {"summaries": 1, "context": 11},
+    "sparse axes": {"heads": 2, "positions": "axes", "stride": 4, "summaries": 1, "axes": (16, 4)}
+    | {"recompute": True},
 }
 # With these seeds every one of the models says at least three different things, greedily.
-SEEDS = {"cache": 2, "compressive": 19, "infinite": 16}
+SEEDS = {"cache": 2, "compressive": 19, "infinite": 16, "sparse heads": 1, "sparse axes": 4}
 
 
 def build(kind: str, dtype: torch.dtype = torch.float64, **options: Any) -> SequenceModel:

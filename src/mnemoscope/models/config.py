@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from mnemoscope.config import Config
+from mnemoscope.pattern import Pattern, layer_patterns
 
 if TYPE_CHECKING:
     from mnemoscope.models.model import SequenceModel
@@ -225,3 +227,65 @@ class Infinite(Squeezing):
         if "bins" in changed and not self.sticky:
             raise ValueError("bins count attention for sticky memories: set sticky as well")
         return self
+
+
+class Sparse(Transformer):
+    """Sparse Transformer; every layer looks at some of the tokens before it (Child 2019)."""
+
+    memory: Literal["sparse"] = "sparse"
+    pattern: str = Field(
+        "strided",
+        description="strided, fixed, local, column, block, summary, dense; "
+        "a+b = one softmax, a|b = different heads, a,b = layers in turn",
+    )
+    stride: int = Field(32, ge=1, description="tokens of a row, of a block, of the local window")
+    summaries: int = Field(8, ge=1, description="last tokens of a block that all later ones see")
+    positions: Literal["rotary", "axes", "none"] = Field(
+        "rotary", description="how a token knows where it stands; axes = a learned vector per axis"
+    )
+    axes: tuple[int, ...] | None = Field(
+        None, description="sizes of the axes, the slowest first; none = rows of stride tokens"
+    )
+    context: int = Field(1024, ge=2, description="tokens a layer looks back at, at most")
+    recompute: bool = Field(
+        False, description="compute activations again in the backward pass, to save memory"
+    )
+
+    @model_validator(mode="after")
+    def _looks(self) -> Self:
+        for groups in self.patterns:
+            if self.heads % len(groups):
+                raise ValueError(f"{self.heads} heads cannot be shared by {len(groups)} patterns")
+        if self.axes is not None and (self.positions != "axes" or min(self.axes, default=0) < 1):
+            raise ValueError("axes are sizes of at least 1, and need positions=axes")
+        if self.positions == "rotary" and (self.width // self.heads) % 2:
+            raise ValueError(
+                f"rotary positions turn pairs: width / heads = {self.width // self.heads} is odd"
+            )
+        return self
+
+    @property
+    def patterns(self) -> list[tuple[Pattern, ...]]:
+        """For each layer, the patterns that its heads share."""
+        return layer_patterns(self.pattern, self.layers, self.stride, self.summaries, self.context)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Sizes of the axes that learned positions count along."""
+        return self.axes or (math.ceil(self.context / self.stride), self.stride)
+
+    @property
+    def limit(self) -> int | None:
+        """Learned positions end; all others go on."""
+        return math.prod(self.grid) if self.positions == "axes" else None
+
+    @property
+    def reach(self) -> int:
+        """Every layer looks back over the context."""
+        return self.context
+
+    def build(self) -> SequenceModel:
+        """Return the stack of blocks."""
+        from mnemoscope.models import sparse
+
+        return sparse.build(self)

@@ -1,0 +1,135 @@
+"""Patterns of a Sparse Transformer against each other at equal compute.
+
+Compute is counted in floating-point operations of training: matrix products of all layers, and
+the pairs that are looked at. A pattern with fewer pairs gets more steps for the same sum.
+
+Nothing here imports torch before a contest runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mnemoscope.data.batch import Task
+from mnemoscope.models.config import Sparse
+from mnemoscope.registry import find
+from mnemoscope.studies.trials import Trial, run_trials
+from mnemoscope.training.config import RunConfig, Training
+
+# Points of a learning curve.
+POINTS = 8
+
+
+def step_flop(model: Sparse, length: int, batch: int) -> float:
+    """Floating-point operations of one training step on ``batch`` rows of ``length`` tokens.
+
+    Forward two for every weight and token, and 4·D for every pair and layer; backward twice that.
+    """
+    block = (4 + 2 * model.hidden) * model.width**2
+    weights = model.layers * block + model.width * (model.outputs or model.vocab)
+    pairs = sum(
+        pattern.pairs(length) / len(groups) for groups in model.patterns for pattern in groups
+    )
+    return 3.0 * batch * (2 * weights * length + 4 * model.width * pairs)
+
+
+def compete(
+    task_name: str,
+    options: dict[str, Any],
+    models: dict[str, Sparse],
+    settings: dict[str, Any],
+    rates: Sequence[float],
+    seeds: int,
+    held_out: int,
+    folder: Path,
+    jobs: int,
+    examine: Callable[[Path], dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Train every model with every seed for as much compute as the first gets in its steps.
+
+    The first seed tries all learning rates, the others take each model's best. ``held_out``
+    episodes are looked at ``POINTS`` times while a model learns, and at the end.
+    """
+    task: Task = find("task", task_name).make(**options)
+    assert task.longest is not None
+    batch = int(settings["batch"])
+    first = next(iter(models.values()))
+    budget = int(settings["steps"]) * step_flop(first, task.longest, batch)
+    facts: dict[str, dict[str, Any]] = {
+        name: {"flop": flop, "steps": round(budget / flop), "pairs": _pairs(model, task.longest)}
+        for name, model in models.items()
+        for flop in [step_flop(model, task.longest, batch)]
+    }
+
+    def trial(name: str, rate: float, seed: int) -> Trial:
+        steps = facts[name]["steps"]
+        training = Training.make(
+            **{**settings, "steps": steps, "lr": rate, "seed": seed},
+            evaluate_every=max(1, steps // POINTS),
+            evaluate_batches=math.ceil(held_out / min(batch, 64)),
+            checkpoint_every=max(200, steps // 3),
+            keep=1,
+        )
+        config = RunConfig(task_name, task, "sparse", models[name], training)
+        return Trial(f"{name}-lr{rate:g}-seed{seed}", config)
+
+    def train(chosen: list[tuple[str, float, int]]) -> list[dict[str, Any]]:
+        trials = [trial(*one) for one in chosen]
+        found = run_trials(trials, folder / "runs", examine or curve, jobs, folder.name)
+        return [
+            {"model": name, "lr": rate, "seed": seed, "run": one.name, **values}
+            for (name, rate, seed), one, values in zip(chosen, trials, found, strict=True)
+        ]
+
+    sweep = train([(name, rate, 0) for name in models for rate in rates])
+    for name in models:
+        tried = [row for row in sweep if row["model"] == name]
+        facts[name]["lr"] = min(tried, key=last_bits)["lr"]
+    best = [row for row in sweep if row["lr"] == facts[row["model"]]["lr"]]
+    rest = train([(name, facts[name]["lr"], seed) for name in models for seed in range(1, seeds)])
+    tries = [{key: row[key] for key in ("model", "lr")} | {"bits": last_bits(row)} for row in sweep]
+    return {
+        "length": task.longest,
+        "models": facts,
+        "trials": sorted(
+            best + rest, key=lambda row: (list(models).index(row["model"]), row["seed"])
+        ),
+        "sweep": [{**row, "bits": None} if math.isinf(row["bits"]) else row for row in tries],
+        "seeds": seeds,
+    }
+
+
+def last_bits(row: dict[str, Any]) -> float:
+    """Held-out bits of a trial at the end of training; ∞ where it diverged."""
+    return float(row["bits"][-1]) if "bits" in row else math.inf
+
+
+def _pairs(model: Sparse, length: int) -> float:
+    """Mean number of tokens that a token looks at, over layers and heads."""
+    layers = [sum(p.pairs(length) for p in groups) / len(groups) for groups in model.patterns]
+    return sum(layers) / len(layers) / length
+
+
+def curve(folder: Path) -> dict[str, Any]:
+    """The held-out loss of a run in bits, against steps; and how long it took."""
+    from mnemoscope.training.run import Run
+
+    entries = Run.open(folder).metrics()
+    looks = [entry for entry in entries if "valid_loss" in entry]
+    return {
+        "steps": [entry["step"] for entry in looks],
+        "bits": [entry["valid_loss"] / math.log(2) for entry in looks],
+        "seconds": sum(entry.get("seconds", 0.0) for entry in entries),
+    }
+
+
+def carried(models: dict[str, Sparse], lengths: Sequence[int]) -> dict[str, list[int]]:
+    """Measured bytes of state of one stream after so many tokens, for every model."""
+    from mnemoscope.studies.sizes import state_bytes
+
+    return {
+        name: [state_bytes(model, length) for length in lengths] for name, model in models.items()
+    }
