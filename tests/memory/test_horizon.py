@@ -53,7 +53,7 @@ def test_responses_are_what_comes_back_of_a_chunk_that_was_written(
 @pytest.mark.parametrize("contraction", [0.75, "equal"])
 def test_the_timeline_says_where_tokens_went(contraction: float | str) -> None:
     """A signal that was told the number of every token knows it at the place the timeline says."""
-    how = Plan(Gaussians.spread(256, 1.0), 1e-4, 512, contraction)  # type: ignore[arg-type]
+    how = Plan(Gaussians.spread(256, 1.0), 0.1, 512, contraction)  # type: ignore[arg-type]
     state, masses = fresh(1, 256, 8, torch.zeros(1, 1).double()), []
     for step in range(5):
         mass = torch.rand(1, 8, generator=torch.Generator().manual_seed(step)).double() + 0.2
