@@ -56,6 +56,30 @@ MEMORIES = {
     ),
 }
 
+# Models that read a source first; what the encoder remembers is the state.
+TRANSLATORS = {
+    "vector": Entry(
+        "mnemoscope.models.translation_config:OneVector",
+        "RNN encoder-decoder, nothing but the last state between them",
+        "one vector",
+    ),
+    "bahdanau": Entry(
+        "mnemoscope.models.translation_config:Bahdanau",
+        "RNN encoder-decoder that looks at all words before each step",
+        "Bahdanau attention",
+    ),
+    "luong": Entry(
+        "mnemoscope.models.translation_config:Luong",
+        "RNN encoder-decoder that looks at all words after each step",
+        "Luong attention",
+    ),
+    "transformer": Entry(
+        "mnemoscope.models.translation_config:EncoderDecoder",
+        'the Transformer of "Attention is all you need"',
+        "Transformer",
+    ),
+}
+
 TASKS = {
     "copy": Entry("mnemoscope.data.copying:Copy", "repeat symbols after a lag"),
     "recall": Entry("mnemoscope.data.recall:Recall", "say the value last stored under a key"),
@@ -66,6 +90,7 @@ TASKS = {
         "mnemoscope.data.passages:Passages", "predict the next token of passages of a text"
     ),
     "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
+    "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
 }
 
 LENSES = {
@@ -95,7 +120,15 @@ STUDIES = {
     ),
 }
 
-KINDS = {"memory": MEMORIES, "task": TASKS, "lens": LENSES, "study": STUDIES}
+KINDS = {
+    "memory": MEMORIES,
+    "translator": TRANSLATORS,
+    "task": TASKS,
+    "lens": LENSES,
+    "study": STUDIES,
+}
+# What learns a task when nobody says what should.
+FIRST_CHOICE = {"memory": "lstm", "translator": "transformer"}
 
 # Words people use for a thing that goes by another name here.
 ALSO_KNOWN_AS = {
