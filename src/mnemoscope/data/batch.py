@@ -30,7 +30,7 @@ class Batch:
     targets  (B, T) int64   what it should say there, `NO_QUESTION` where nothing is asked
     ages     (B, T) int64   how many tokens ago the answer was read, 0 where unknown
     starts   (B,) bool      rows that begin a new stream here: their state is reset first
-    source   (B, S) int64   what is read before the first token, `NO_WORD` after a row's end; or None
+    source   (B, S) int64   what is read before all tokens, `NO_WORD` after a row's end, or None
     """
 
     tokens: NDArray[np.int64]

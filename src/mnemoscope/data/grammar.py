@@ -4,85 +4,36 @@ The second language puts the verb last, what describes a noun before it (whole r
 too) and the reason before what it explains. Its adjectives agree with their noun in class and
 number, and its verb, at the end of the clause, with a subject that may stand far to the left:
 
-    the old dogs see a king that sleeps because the boat falls
-    lodu-ra namu mavo-za zupo-ru-no lu-n tugi-lu-n bifa-ru
+    the cats like the boat that waits because a farmer waits
+    po pisimu vuzimu zivu ve dusoni vuzimuli ve sezimun tinoni
+
+    a farmer waits | because | the cats | waits that the boat (object) | like
 
 Words of the second language are drawn from a fixed seed, so the pair is the same everywhere.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from mnemoscope.seeds import derive
 
-NOUNS = [
-    "dog",
-    "cat",
-    "bird",
-    "king",
-    "queen",
-    "child",
-    "farmer",
-    "teacher",
-    "doctor",
-    "boat",
-    "house",
-    "tree",
-    "river",
-    "stone",
-    "letter",
-    "garden",
-    "horse",
-    "window",
-    "table",
-    "lamp",
-    "bridge",
-    "road",
-    "cloud",
-    "fish",
-]
-ADJECTIVES = [
-    "old",
-    "young",
-    "small",
-    "large",
-    "red",
-    "green",
-    "quiet",
-    "happy",
-    "clever",
-    "tired",
-    "strange",
-    "heavy",
-]
-# Plain form first, then the one for "it".
-ACTIONS = [
-    "see/sees",
-    "find/finds",
-    "follow/follows",
-    "carry/carries",
-    "paint/paints",
-    "push/pushes",
-    "help/helps",
-    "watch/watches",
-    "like/likes",
-    "forget/forgets",
-    "praise/praises",
-    "call/calls",
-]
-STATES = [
-    "sleep/sleeps",
-    "fall/falls",
-    "wait/waits",
-    "sing/sings",
-    "return/returns",
-    "shine/shines",
-]
-PLACES = ["near", "under", "behind", "beside"]
-LINKS = ["because", "while", "before"]
+_LEXICON = """
+nouns       dog cat bird king queen child farmer teacher doctor boat house tree river stone
+            letter garden horse window table lamp bridge road cloud fish
+adjectives  old young small large red green quiet happy clever tired strange heavy
+actions     see/sees find/finds follow/follows carry/carries paint/paints push/pushes help/helps
+            watch/watches like/likes forget/forgets praise/praises call/calls
+states      sleep/sleeps fall/falls wait/waits sing/sings return/returns shine/shines
+places      near under behind beside
+links       because while before
+"""
+NOUNS, ADJECTIVES, ACTIONS, STATES, PLACES, LINKS = (
+    lines.split()[1:] for lines in re.split(r"\n(?=\w)", _LEXICON.strip())
+)
 
 CLASSES = 3
 

@@ -38,7 +38,7 @@ class AttentiveState(State):
 
 @dataclass(frozen=True)
 class CrossState(State):
-    """A layer of a Transformer's decoder: keys and values of the target so far and of the source."""
+    """Keys and values of the target so far and of the source, for one layer of a Transformer."""
 
     past: AttentionState
     source: AttentionState
