@@ -19,7 +19,7 @@ from mnemoscope import report
 from mnemoscope.document import Report, Reproduce
 from mnemoscope.errors import UserError
 from mnemoscope.files import held, write_whole
-from mnemoscope.registry import FIRST_CHOICE, KINDS, TRANSLATORS, find
+from mnemoscope.registry import FIRST_CHOICE, KINDS, find, model_kind
 from mnemoscope.training.config import RunConfig
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ def build(memory: str, **options: Any) -> SequenceModel:
 
     Models that translate are built by their names as well, and need a ``source_vocab`` too.
     """
-    kind = "translator" if memory in TRANSLATORS else "memory"
-    model: SequenceModel = find(kind, memory).make(**options).build()
+    model: SequenceModel = find(model_kind(memory), memory).make(**options).build()
     return model
 
 

@@ -99,9 +99,16 @@ LENSES = {
     ),
     "gates": Entry("mnemoscope.lenses.gates:Gates", "how far LSTM and GRU gates open over time"),
     "looks": Entry("mnemoscope.lenses.looks:Looks", "where the heads of a sparse model look"),
+    "alignment": Entry(
+        "mnemoscope.lenses.alignment:Alignment", "where a translator looks for each word it says"
+    ),
 }
 
 STUDIES = {
+    "translation": Entry(
+        "mnemoscope.studies.translation:TranslationStudy",
+        "one vector, attention, Transformer: who still translates long sentences?",
+    ),
     "lag": Entry(
         "mnemoscope.studies.lag:Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"
     ),
@@ -140,6 +147,11 @@ ALSO_KNOWN_AS = {
     "continuous": "infinite",
     "sparse-transformer": "sparse",
 }
+
+
+def model_kind(name: str) -> str:
+    """Which of the two kinds of models a name belongs to; a path is taken for a memory."""
+    return "translator" if name in TRANSLATORS else "memory"
 
 
 def find(kind: str, name: str) -> Any:

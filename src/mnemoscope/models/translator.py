@@ -82,6 +82,11 @@ class Translator:
             show(first + len(rows), "")
         return found
 
+    def carried(self, line: str) -> int:
+        """Bytes of state between reading a line and saying the first word."""
+        with torch.no_grad():
+            return self.model.encode(*pad(encode(self.source, [line]), self.device)).nbytes
+
     @property
     def device(self) -> torch.device:
         """Where the model is."""
