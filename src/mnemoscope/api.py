@@ -57,7 +57,7 @@ def train(
         config = RunConfig.from_yaml(_text(Path(task)), str(task), options)
     elif model is None or isinstance(model, str):
         usual = FIRST_CHOICE[find("task", str(task)).models]
-        config = RunConfig.of(str(task), model or usual, options)
+        config = RunConfig.of(str(task), usual if model is None else model, options)
     else:
         fixed = sorted(key for key in options if key in type(model.config).model_fields)
         if fixed:

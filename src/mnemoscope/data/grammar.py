@@ -4,10 +4,10 @@ The second language puts the verb last, what describes a noun before it (whole r
 too) and the reason before what it explains. Its adjectives agree with their noun in class and
 number, and its verb, at the end of the clause, with a subject that may stand far to the left:
 
-    the cats like the boat that waits because a farmer waits
-    po pisimu vuzimu zivu ve dusoni vuzimuli ve sezimun tinoni
+    the dogs carry the child that sleeps because a king sleeps
+    bi lizuzi vugazi pamo nu laludi vugamapu nu tenaman vododi
 
-    a farmer waits | because | the cats | waits that the boat (object) | like
+    a king sleeps | because | the dogs | sleeps-that the child-object carry
 
 Words of the second language are drawn from a fixed seed, so the pair is the same everywhere.
 """
@@ -22,14 +22,12 @@ import numpy as np
 from mnemoscope.seeds import derive
 
 _LEXICON = """
-nouns       dog cat bird king queen child farmer teacher boat house tree river letter horse
-            lamp fish
-adjectives  old young small large red quiet happy tired
-actions     see/sees find/finds follow/follows carry/carries help/helps watch/watches
-            like/likes forget/forgets
-states      sleep/sleeps fall/falls wait/waits sing/sings
-places      near under behind
-links       because while before
+nouns       dog cat king child farmer boat tree fish
+adjectives  old small red happy
+actions     see/sees follow/follows carry/carries like/likes
+states      sleep/sleeps wait/waits
+places      near under
+links       because while
 """
 NOUNS, ADJECTIVES, ACTIONS, STATES, PLACES, LINKS = (
     lines.split()[1:] for lines in re.split(r"\n(?=\w)", _LEXICON.strip())

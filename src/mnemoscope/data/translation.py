@@ -63,7 +63,7 @@ class Translation(Task):
         0.05, gt=0, lt=0.5, description="share of source sentences for validation, and for the test"
     )
     sentences: int = Field(20_000, ge=100, description="sentences of the grammar")
-    clauses: int = Field(3, ge=1, description="most clauses in a sentence of the grammar")
+    clauses: int = Field(2, ge=1, description="most clauses in a sentence of the grammar")
 
     @model_validator(mode="after")
     def _two(self) -> Self:

@@ -65,18 +65,18 @@ class TranslationStudy(Study):
     vocabulary_size: int = Field(512, description="most tokens BPE may learn")
     held_out: float = Field(0.05, description="share of sentences for validation, and for the test")
     sentences: int = Field(20_000, description="sentences of the grammar")
-    clauses: int = Field(3, description="most clauses in a sentence of the grammar")
-    steps: int = Field(1200, ge=1, description="optimiser steps per model")
-    batch: int = Field(32, ge=1, description="sentences of mean length per step")
+    clauses: int = Field(2, description="most clauses in a sentence of the grammar")
+    steps: int = Field(1500, ge=1, description="optimiser steps per model")
+    batch: int = Field(24, ge=1, description="sentences of mean length per step")
     warmup: int = Field(100, ge=0, description="steps over which the learning rate rises")
     learning_rates: tuple[float, ...] = Field(
-        (3e-3, 1e-2), min_length=1, description="tried with the first seed of every model"
+        (3e-3, 6e-3), min_length=1, description="tried with the first seed of every model"
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     seeds: int = Field(3, ge=1, description="trainings per model at its best learning rate")
     ends: tuple[int, ...] = Field(
-        (6, 10, 15, 20, 25, 30), description="words at which groups of source lengths end"
+        (6, 9, 12, 15, 18, 22), description="words at which groups of source lengths end"
     )
     tested: int = Field(600, ge=1, description="most source sentences of the test part")
     beam: int = Field(1, ge=1, description="hypotheses kept in decoding")
