@@ -102,6 +102,7 @@ LENSES = {
     "alignment": Entry(
         "mnemoscope.lenses.alignment:Alignment", "where a translator looks for each word it says"
     ),
+    "reach": Entry("mnemoscope.lenses.reach:Reach", "what each word of a translation depends on"),
 }
 
 STUDIES = {

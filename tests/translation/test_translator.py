@@ -16,6 +16,7 @@ from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.parallel import Pair
 from mnemoscope.errors import UserError
 from mnemoscope.lenses.alignment import Alignment
+from mnemoscope.lenses.reach import Reach
 from mnemoscope.models.translator import Translator
 from mnemoscope.training import scores
 from mnemoscope.training.config import RunConfig
@@ -177,6 +178,19 @@ def test_the_alignment_finds_the_words_it_translates(translator):
         Alignment().observe(
             Translator(one_vector, translator.source, translator.target), "one", "eins"
         )
+
+
+def test_no_word_depends_on_later_ones(translator):
+    seen = Reach().observe(translator, *ONE)
+    words, said = len(seen.source), len(seen.said)
+    assert seen.influence.shape == (said, words + said)
+    own = torch.tensor(seen.influence[:, words:])
+    assert (own.triu(1) == 0).all()
+    assert (own.tril() != 0).sum() == said * (said + 1) // 2
+    assert (seen.influence[:, :words] > 0).all()
+    assert seen.influence.sum(1) == pytest.approx(1)
+    assert len(seen.table()) == seen.influence.size
+    assert seen.figure().data[0].z.shape == seen.influence.shape
 
 
 def test_a_run_goes_on_bit_for_bit_in_parts_too(corpus, tmp_path):

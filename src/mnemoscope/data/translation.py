@@ -30,10 +30,10 @@ class Translation(Task):
     """The next token of a translation, having read the source sentence.
 
     One more id than the vocabulary has ends every source and every target, and begins the target
-    (here E); a dot where nothing is asked, a dash after the end of a source:
+    (here E); a dash is after the end of a source:
 
-        source   I see E -        tokens   E ich sehe      targets   ich sehe E
-                 you all wait E            E ihr E                   ihr  E    .
+        source   I see E -          tokens   E ich sehe     targets   ich sehe   E
+                 you all wait E              E ihr wartet             ihr wartet E
 
     ``size`` counts sentences of mean length: a batch holds about as many tokens whatever its
     sentences' length, many short or few long ones, all of like length so that little is padded.

@@ -87,7 +87,11 @@ class Alignment:
             model.train(was_training)
         layers = [weights[0].double().mean(0).cpu().numpy() for weights in seen.values()]
         weights = np.stack(layers)
-        self._last = (_names(translator.source, read), _names(translator.target, said), weights)
+        self._last = (
+            token_names(translator.source, read),
+            token_names(translator.target, said),
+            weights,
+        )
         self._sharp = self._sharp + weights.max(2).sum(1)
         self._even += len(said) / len(read)
         self._said += len(said)
@@ -99,7 +103,8 @@ class Alignment:
         return AlignmentResult(*self._last, self._sharp / self._said, self._even / self._said)
 
 
-def _names(vocabulary: Vocabulary, ids: NDArray[np.int64]) -> tuple[str, ...]:
+def token_names(vocabulary: Vocabulary, ids: NDArray[np.int64]) -> tuple[str, ...]:
+    """Show each token of a sentence that ends as text."""
     words = [vocabulary.decode(ids[place : place + 1]) for place in range(len(ids) - 1)]
     # Which tokens begin a word shows by the space in front, drawn so that it can be seen.
     return (*(f"▁{word[1:]}" if word[:1] == " " else word for word in words), "∎")

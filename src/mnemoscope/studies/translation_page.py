@@ -14,6 +14,7 @@ from mnemoscope.document import Cell, Figure, Section, Table
 from mnemoscope.errors import UserError
 from mnemoscope.figure import Series, lines
 from mnemoscope.lenses.alignment import Alignment
+from mnemoscope.lenses.reach import Reach
 from mnemoscope.studies.study import label
 from mnemoscope.training.run import Run
 
@@ -31,6 +32,7 @@ def tell(result: dict[str, Any], runs: Path) -> Sequence[Section]:
         _lengths(result),
         _states(result),
         _alignments(result, runs),
+        *_mask(result, runs),
         _examples(result),
         _rates(result),
     ]
@@ -212,6 +214,38 @@ def _alignments(result: dict[str, Any], runs: Path) -> Section:
             ),
         ]
     return Section("Where it looks", parts)
+
+
+def _mask(result: dict[str, Any], runs: Path) -> list[Section]:
+    """The masked self-attention of the Transformer, as its gradient shows it."""
+    if "transformer" not in _present(result):
+        return []
+    run = Run.open(runs / trained(result, "transformer")[0]["run"])
+    pair = result["shown"][len(result["shown"]) // 3]
+    seen = Reach().observe(run.translator(), pair["source"], pair["reference"])
+    words, said = len(seen.source), len(seen.said)
+    own = seen.influence[:, words:]
+    later = own[np.triu_indices(said, 1)]
+    ahead = f"{np.count_nonzero(later)} of {later.size}" if later.size else "none"
+    return [
+        Section(
+            "What each position can see",
+            [
+                "In training the Transformer's decoder reads the whole reference at once; a mask "
+                "keeps each position from looking at later ones, or it would copy the answer. "
+                "The picture asks the gradient: how much does what is said at each place depend "
+                "on each token read? Every source word counts at every place; of the target only "
+                f"what came before does. Later tokens with any influence: {ahead}.",
+                Figure(
+                    "What each position can see",
+                    seen.figure(),
+                    "Share of the gradient, row by row; the target is read one behind, after a "
+                    "start ▷. The first seed.",
+                    seen.table(),
+                ),
+            ],
+        )
+    ]
 
 
 def _examples(result: dict[str, Any]) -> Section:
