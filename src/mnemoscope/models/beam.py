@@ -70,8 +70,10 @@ def _search(
     limits = torch.tensor(most, device=device)
     if beam > 1:
         state = state.select(torch.arange(len(most)).repeat_interleave(beam))
+    # Sums of many log-probabilities need more than half precision; MPS has no double.
+    kind = torch.promote_types(model.readout.weight.dtype, torch.float32)
     # All hypotheses of a sentence are alike at first: only one of them may have successors.
-    scores = torch.full((len(most), beam), -torch.inf, dtype=torch.float64, device=device)
+    scores = torch.full((len(most), beam), -torch.inf, dtype=kind, device=device)
     scores[:, 0] = 0
     said = torch.empty(len(most), beam, 0, dtype=torch.long, device=device)
     last = torch.full((len(most) * beam, 1), end, device=device)
@@ -80,7 +82,7 @@ def _search(
         length += 1
         out = model(last, state)
         state = out.state
-        news = out.logits[:, -1].double().log_softmax(-1).view(len(open_rows), beam, -1)
+        news = out.logits[:, -1].to(kind).log_softmax(-1).view(len(open_rows), beam, -1)
         vocab = news.shape[2]
         # Whoever has said all it may can only end.
         full = limits < length
