@@ -106,10 +106,6 @@ LENSES = {
 }
 
 STUDIES = {
-    "translation": Entry(
-        "mnemoscope.studies.translation:TranslationStudy",
-        "one vector, attention, Transformer: who still translates long sentences?",
-    ),
     "lag": Entry(
         "mnemoscope.studies.lag:Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"
     ),
@@ -125,6 +121,10 @@ STUDIES = {
     ),
     "patterns": Entry(
         "mnemoscope.studies.patterns:Reading", "does sparse attention read text as well as dense?"
+    ),
+    "translation": Entry(
+        "mnemoscope.studies.translation:TranslationStudy",
+        "one vector, attention, Transformer: who still translates long sentences?",
     ),
 }
 

@@ -1,6 +1,7 @@
 """Sentence pairs: read, refused, split by source, batched by length."""
 
 import gzip
+import json
 from collections import Counter
 
 import numpy as np
@@ -41,13 +42,16 @@ def test_a_table_two_files_and_gzip_give_the_same(tmp_path):
 
 def test_hugging_face_columns_and_dicts(tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
-    rows = [{"translation": {"en": "I see.", "de": "Ich sehe."}, "id": 3}]
-    made = datasets.Dataset.from_list(rows)
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, split: made)
-    assert read_pairs("hf:some/pairs") == [Pair("I see.", "Ich sehe.")]
-    assert read_pairs("hf:some/pairs", ("de", "en")) == [Pair("Ich sehe.", "I see.")]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    datasets.disable_progress_bars()
+    (tmp_path / "owner" / "pairs").mkdir(parents=True)
+    row = {"id": 3, "translation": {"en": "I see.", "de": "Ich sehe."}}
+    (tmp_path / "owner" / "pairs" / "train.jsonl").write_text(json.dumps(row) + "\n")
+    assert read_pairs("hf:owner/pairs") == [Pair("I see.", "Ich sehe.")]
+    assert read_pairs("hf:owner/pairs", ("de", "en")) == [Pair("Ich sehe.", "I see.")]
     with pytest.raises(UserError, match="no column of sentences 'fr'; it has: en, de"):
-        read_pairs("hf:some/pairs", ("en", "fr"))
+        read_pairs("hf:owner/pairs", ("en", "fr"))
 
 
 def test_what_cannot_be_read(tmp_path, caplog):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -61,7 +61,9 @@ class TranslationStudy(Study):
         None, description="sentence pairs, as for the task translation; none = from a grammar"
     )
     columns: tuple[str, ...] | None = Field(None, description="source and target in the corpus")
-    vocabulary: str = Field("joint", description="joint or separate BPE")
+    vocabulary: Literal["joint", "separate"] = Field(
+        "joint", description="one BPE for both sides, or one each"
+    )
     vocabulary_size: int = Field(512, description="most tokens BPE may learn")
     held_out: float = Field(0.05, description="share of sentences for validation, and for the test")
     sentences: int = Field(20_000, description="sentences of the grammar")
@@ -80,7 +82,9 @@ class TranslationStudy(Study):
     )
     tested: int = Field(600, ge=1, description="most source sentences of the test part")
     beam: int = Field(1, ge=1, description="hypotheses kept in decoding")
-    tokenize: str = Field("13a", description="how sacreBLEU parts words")
+    tokenize: Literal["13a", "intl", "char", "zh", "none"] = Field(
+        "13a", description="how sacreBLEU parts words"
+    )
     device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     @model_validator(mode="after")
