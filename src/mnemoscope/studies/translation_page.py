@@ -64,6 +64,11 @@ def _words(result: dict[str, Any]) -> list[float]:
     return [group["words"] for group in groups]
 
 
+def _room(result: dict[str, Any]) -> tuple[float, float]:
+    """Where the BLEU axis ends: a little above the highest band."""
+    return 0, 1.05 * max(float(band(result, model)[2].max()) for model in _present(result))
+
+
 def _spread(result: dict[str, Any]) -> str:
     seeds = min(len(trained(result, model)) for model in _present(result))
     if seeds >= ENOUGH_SEEDS:
@@ -119,7 +124,7 @@ def _lengths(result: dict[str, Any]) -> Section:
             "; ".join(fall(result, model) for model in _present(result)) + ".",
             Figure(
                 "BLEU against source length",
-                lines([*series, control], "words in the source", "BLEU", y_range=(0, 100)),
+                lines([*series, control], "words in the source", "BLEU", y_range=_room(result)),
                 f"BLEU of the test part by length of the source. {_spread(result)} Wrong sentence: "
                 "the control, translations held against the references of another sentence of "
                 "like length.",
@@ -161,10 +166,15 @@ def _states(result: dict[str, Any]) -> Section:
     for model in _present(result):
         mean, low, high = band(result, model)
         groups = trained(result, model)[0]["lengths"]
-        carried = [group["bytes"] for group in groups]
+        carried = [round(group["bytes"]) for group in groups]
         series.append(Series(label(model), carried, mean, low, high))
         rows += [
-            {"model": label(model), "words": g["words"], "bytes": g["bytes"], "bleu": float(b)}
+            {
+                "model": label(model),
+                "words": g["words"],
+                "bytes": round(g["bytes"]),
+                "bleu": float(b),
+            }
             for g, b in zip(groups, mean, strict=True)
         ]
     ends = {m: trained(result, m)[0]["lengths"] for m in _present(result)}
@@ -178,7 +188,13 @@ def _states(result: dict[str, Any]) -> Section:
             f"state of one sentence. From the shortest to the longest group: {said}.",
             Figure(
                 "BLEU against bytes of state",
-                lines(series, "bytes of state per sentence", "BLEU", log_x=True, y_range=(0, 100)),
+                lines(
+                    series,
+                    "bytes of state per sentence",
+                    "BLEU",
+                    log_x=True,
+                    y_range=_room(result),
+                ),
                 "Each point is a group of lengths, short sentences first: an upright line carries "
                 f"as much whatever it read. {_spread(result)}",
                 rows,
@@ -277,7 +293,8 @@ def _rates(result: dict[str, Any]) -> Section:
     return Section(
         "The learning rate",
         [
-            f"Chosen for every model by the validation loss of its first seed: {best}.",
+            f"Chosen for every model by the validation loss of its first seed: {best}. "
+            f"{_edge(result)}",
             Table(
                 "Validation loss by learning rate",
                 ["model", "learning rate", "validation loss", "diverged"],
@@ -286,3 +303,18 @@ def _rates(result: dict[str, Any]) -> Section:
             ),
         ],
     )
+
+
+def _edge(result: dict[str, Any]) -> str:
+    """Say whose best rate lies at an end of what was tried."""
+    rates = sorted({row["lr"] for row in result["trials"]})
+    if len(rates) < 2:
+        return "There was one rate only: nothing was swept."
+    if len(rates) == 2:
+        return "With two rates every best one is at an end: beyond it there may be a better one."
+    ends = [
+        label(m) for m, facts in result["models"].items() if facts["lr"] in rates[:: len(rates) - 1]
+    ]
+    if not ends:
+        return "No best rate lies at an end of the sweep."
+    return f"That of {' and '.join(ends)} is at an end of the sweep; there may be a better one."
