@@ -87,6 +87,10 @@ def ranking(result: dict[str, Any], place: int) -> str:
     return " ".join(words)
 
 
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def fall(result: dict[str, Any], model: str) -> str:
     """What became of one model between its best group and the longest sentences."""
     mean, low, high = band(result, model)
@@ -121,7 +125,7 @@ def _lengths(result: dict[str, Any]) -> Section:
             f"test part was among them. Shortest sentences ({words[0]:.0f} words): "
             f"{ranking(result, 0)}. Longest ({words[-1]:.0f} words): "
             f"{ranking(result, len(words) - 1)}. Here > means that the bands are apart.",
-            "; ".join(fall(result, model) for model in _present(result)) + ".",
+            _sentence("; ".join(fall(result, model) for model in _present(result))),
             Figure(
                 "BLEU against source length",
                 lines([*series, control], "words in the source", "BLEU", y_range=_room(result)),
@@ -242,7 +246,7 @@ def _mask(result: dict[str, Any], runs: Path) -> list[Section]:
     words, said = len(seen.source), len(seen.said)
     own = seen.influence[:, words:]
     later = own[np.triu_indices(said, 1)]
-    ahead = f"{np.count_nonzero(later)} of {later.size}" if later.size else "none"
+    blind = int((seen.influence[:, :words] == 0).sum())
     return [
         Section(
             "What each position can see",
@@ -250,8 +254,9 @@ def _mask(result: dict[str, Any], runs: Path) -> list[Section]:
                 "In training the Transformer's decoder reads the whole reference at once; a mask "
                 "keeps each position from looking at later ones, or it would copy the answer. "
                 "The picture asks the gradient: how much does what is said at each place depend "
-                "on each token read? Every source word counts at every place; of the target only "
-                f"what came before does. Later tokens with any influence: {ahead}.",
+                "on each token read? Of the "
+                f"{later.size} places after the one that speaks, {np.count_nonzero(later)} have "
+                f"any influence; of the {words * said} in the source, {blind} have none.",
                 Figure(
                     "What each position can see",
                     seen.figure(),
