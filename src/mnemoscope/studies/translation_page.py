@@ -15,6 +15,7 @@ from mnemoscope.errors import UserError
 from mnemoscope.figure import Series, lines
 from mnemoscope.lenses.alignment import Alignment
 from mnemoscope.lenses.reach import Reach
+from mnemoscope.registry import TRANSLATORS
 from mnemoscope.studies.study import label
 from mnemoscope.training.run import Run
 
@@ -64,6 +65,11 @@ def _words(result: dict[str, Any]) -> list[float]:
     return [group["words"] for group in groups]
 
 
+def _style(model: str) -> int | None:
+    """A model looks the same on every page, whichever others it is shown with."""
+    return list(TRANSLATORS).index(model) if model in TRANSLATORS else None
+
+
 def _room(result: dict[str, Any]) -> tuple[float, float]:
     """Where the BLEU axis ends: a little above the highest band."""
     return 0, 1.05 * max(float(band(result, model)[2].max()) for model in _present(result))
@@ -108,7 +114,7 @@ def fall(result: dict[str, Any], model: str) -> str:
 
 def _lengths(result: dict[str, Any]) -> Section:
     words = _words(result)
-    series = [Series(label(m), words, *band(result, m)) for m in _present(result)]
+    series = [Series(label(m), words, *band(result, m), style=_style(m)) for m in _present(result)]
     best = max(_present(result), key=lambda model: band(result, model)[0].mean())
     wrong = [
         np.mean([row["lengths"][place]["wrong"] for row in trained(result, best)])
@@ -171,7 +177,7 @@ def _states(result: dict[str, Any]) -> Section:
         mean, low, high = band(result, model)
         groups = trained(result, model)[0]["lengths"]
         carried = [round(group["bytes"]) for group in groups]
-        series.append(Series(label(model), carried, mean, low, high))
+        series.append(Series(label(model), carried, mean, low, high, _style(model)))
         rows += [
             {
                 "model": label(model),
