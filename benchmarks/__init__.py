@@ -10,4 +10,5 @@ BENCHMARKS = {
     "xl": "benchmarks.xl",
     "continuous": "benchmarks.continuous",
     "sparse": "benchmarks.sparse",
+    "translation": "benchmarks.translation",
 }

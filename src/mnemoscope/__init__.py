@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mnemoscope.api import resume as resume
     from mnemoscope.api import study as study
     from mnemoscope.api import train as train
+    from mnemoscope.api import translator as translator
     from mnemoscope.errors import UserError as UserError
     from mnemoscope.lenses.capture import capture as capture
     from mnemoscope.memory.state import State as State
@@ -31,6 +32,7 @@ _HOME = {
     "resume": "mnemoscope.api",
     "study": "mnemoscope.api",
     "train": "mnemoscope.api",
+    "translator": "mnemoscope.api",
     "UserError": "mnemoscope.errors",
     "capture": "mnemoscope.lenses.capture",
     "State": "mnemoscope.memory.state",

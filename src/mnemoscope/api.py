@@ -19,18 +19,22 @@ from mnemoscope import report
 from mnemoscope.document import Report, Reproduce
 from mnemoscope.errors import UserError
 from mnemoscope.files import held, write_whole
-from mnemoscope.registry import MEMORIES, find
+from mnemoscope.registry import FIRST_CHOICE, KINDS, find, model_kind
 from mnemoscope.training.config import RunConfig
 
 if TYPE_CHECKING:
     from mnemoscope.models.model import SequenceModel
+    from mnemoscope.models.translator import Translator
     from mnemoscope.studies.study import Study
     from mnemoscope.training.run import Run
 
 
 def build(memory: str, **options: Any) -> SequenceModel:
-    """Return a fresh model: ``build("lstm", vocab=20, width=64)``. ``vocab`` is required."""
-    model: SequenceModel = find("memory", memory).make(**options).build()
+    """Return a fresh model: ``build("lstm", vocab=20, width=64)``. ``vocab`` is required.
+
+    Models that translate are built by their names as well, and need a ``source_vocab`` too.
+    """
+    model: SequenceModel = find(model_kind(memory), memory).make(**options).build()
     return model
 
 
@@ -52,7 +56,8 @@ def train(
             raise UserError(f"{task} names its model already: give one or the other")
         config = RunConfig.from_yaml(_text(Path(task)), str(task), options)
     elif model is None or isinstance(model, str):
-        config = RunConfig.of(str(task), "lstm" if model is None else model, options)
+        usual = FIRST_CHOICE[find("task", str(task)).models]
+        config = RunConfig.of(str(task), usual if model is None else model, options)
     else:
         fixed = sorted(key for key in options if key in type(model.config).model_fields)
         if fixed:
@@ -70,8 +75,9 @@ def train(
 def _name(model: SequenceModel) -> str:
     """What the memory of a model is registered as, or else the path of its config."""
     kind, name = type(model.config), model.config.memory
-    if name in MEMORIES and find("memory", name) is kind:
-        return name
+    for named in ("memory", "translator"):
+        if name in KINDS[named] and find(named, name) is kind:
+            return name
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
@@ -100,6 +106,13 @@ def load(folder: str | Path) -> SequenceModel:
     from mnemoscope.training.run import Run
 
     return Run.open(folder).model()
+
+
+def translator(folder: str | Path) -> Translator:
+    """Return what a run on translation learnt: ``translator("runs/a")(["I see."])``."""
+    from mnemoscope.training.run import Run
+
+    return Run.open(folder).translator()
 
 
 @dataclass(frozen=True)

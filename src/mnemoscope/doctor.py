@@ -10,11 +10,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mnemoscope import __version__
 from mnemoscope.errors import UserError
-from mnemoscope.registry import MEMORIES, find
+from mnemoscope.registry import MEMORIES, TRANSLATORS, find, model_kind
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +69,7 @@ def _threads() -> Check:
 
 
 def _device(name: str) -> Check:
-    """Every memory must give the same logits and gradients on the device as on the CPU."""
+    """Every model must give the same logits and gradients on the device as on the CPU."""
     from mnemoscope.training.machine import join
 
     try:
@@ -78,29 +78,34 @@ def _device(name: str) -> Check:
         return Check("device", False, str(error))
     if device.type == "cpu":
         return Check("device", True, "cpu (no accelerator to compare with)")
-    worst = {memory: _difference(memory, device) for memory in MEMORIES}
+    worst = {name: _difference(name, device) for name in (*MEMORIES, *TRANSLATORS)}
     words = ", ".join(f"{memory} {value:.1e}" for memory, value in worst.items())
     well = all(value < 1e-3 for value in worst.values())
     advice = "" if well else "; do not trust this device with this version of torch"
     return Check("device", well, f"{device.type} against cpu, largest difference: {words}{advice}")
 
 
-def _difference(memory: str, device: torch.device) -> float:
+def _difference(name: str, device: torch.device) -> float:
     """Largest difference of logits and of any gradient, from the same weights."""
     import torch
 
     torch.manual_seed(0)
-    here = find("memory", memory).make(vocab=11, width=16, layers=2).build()
-    there = find("memory", memory).make(vocab=11, width=16, layers=2).build()
+    options = {"vocab": 11, "width": 16, "layers": 2}
+    if name in TRANSLATORS:
+        options["source_vocab"] = 11
+    here, there = (find(model_kind(name), name).make(**options).build() for _ in range(2))
     there.load_state_dict(here.state_dict())
     there.to(device)
     tokens = torch.randint(11, (3, 12))
-    worst = 0.0
-    ours = here(tokens[:, 6:], here(tokens[:, :6]).state).logits
-    theirs = there(tokens[:, 6:].to(device), there(tokens[:, :6].to(device)).state).logits
+
+    def read(model: Any, tokens: Any) -> Any:
+        begun = model.encode(tokens) if name in TRANSLATORS else None
+        return model(tokens[:, 6:], model(tokens[:, :6], begun).state).logits
+
+    ours, theirs = read(here, tokens), read(there, tokens.to(device))
     torch.autograd.backward(ours.square().mean())
     torch.autograd.backward(theirs.square().mean())
-    worst = float((ours - theirs.cpu()).abs().max())
+    worst = float((ours - theirs.cpu()).detach().abs().max())
     for one, other in zip(here.parameters(), there.parameters(), strict=True):
         assert one.grad is not None
         assert other.grad is not None

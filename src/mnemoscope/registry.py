@@ -56,6 +56,30 @@ MEMORIES = {
     ),
 }
 
+# Models that read a source first; what the encoder remembers is the state.
+TRANSLATORS = {
+    "vector": Entry(
+        "mnemoscope.models.translation_config:OneVector",
+        "RNN encoder-decoder, nothing but the last state between them",
+        "one vector",
+    ),
+    "bahdanau": Entry(
+        "mnemoscope.models.translation_config:Bahdanau",
+        "RNN encoder-decoder that looks at all words before each step",
+        "Bahdanau attention",
+    ),
+    "luong": Entry(
+        "mnemoscope.models.translation_config:Luong",
+        "RNN encoder-decoder that looks at all words after each step",
+        "Luong attention",
+    ),
+    "transformer": Entry(
+        "mnemoscope.models.translation_config:EncoderDecoder",
+        'the Transformer of "Attention is all you need"',
+        "Transformer",
+    ),
+}
+
 TASKS = {
     "copy": Entry("mnemoscope.data.copying:Copy", "repeat symbols after a lag"),
     "recall": Entry("mnemoscope.data.recall:Recall", "say the value last stored under a key"),
@@ -66,6 +90,7 @@ TASKS = {
         "mnemoscope.data.passages:Passages", "predict the next token of passages of a text"
     ),
     "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
+    "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
 }
 
 LENSES = {
@@ -74,6 +99,10 @@ LENSES = {
     ),
     "gates": Entry("mnemoscope.lenses.gates:Gates", "how far LSTM and GRU gates open over time"),
     "looks": Entry("mnemoscope.lenses.looks:Looks", "where the heads of a sparse model look"),
+    "alignment": Entry(
+        "mnemoscope.lenses.alignment:Alignment", "where a translator looks for each word it says"
+    ),
+    "reach": Entry("mnemoscope.lenses.reach:Reach", "what each word of a translation depends on"),
 }
 
 STUDIES = {
@@ -93,9 +122,21 @@ STUDIES = {
     "patterns": Entry(
         "mnemoscope.studies.patterns:Reading", "does sparse attention read text as well as dense?"
     ),
+    "translation": Entry(
+        "mnemoscope.studies.translation:TranslationStudy",
+        "one vector, attention, Transformer: who still translates long sentences?",
+    ),
 }
 
-KINDS = {"memory": MEMORIES, "task": TASKS, "lens": LENSES, "study": STUDIES}
+KINDS = {
+    "memory": MEMORIES,
+    "translator": TRANSLATORS,
+    "task": TASKS,
+    "lens": LENSES,
+    "study": STUDIES,
+}
+# What learns a task when nobody says what should.
+FIRST_CHOICE = {"memory": "lstm", "translator": "transformer"}
 
 # Words people use for a thing that goes by another name here.
 ALSO_KNOWN_AS = {
@@ -107,6 +148,11 @@ ALSO_KNOWN_AS = {
     "continuous": "infinite",
     "sparse-transformer": "sparse",
 }
+
+
+def model_kind(name: str) -> str:
+    """Which of the two kinds of models a name belongs to; a path is taken for a memory."""
+    return "translator" if name in TRANSLATORS else "memory"
 
 
 def find(kind: str, name: str) -> Any:

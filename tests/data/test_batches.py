@@ -14,6 +14,7 @@ from mnemoscope.data.passages import Passages
 from mnemoscope.data.recall import Recall
 from mnemoscope.data.sorting import Sorting
 from mnemoscope.data.text import Characters, Text
+from mnemoscope.data.translation import Translation
 from mnemoscope.registry import TASKS, find
 
 TASKS_UNDER_TEST = [
@@ -29,6 +30,7 @@ TASKS_UNDER_TEST = [
     Passages(length=12),
     Images(),
     Images(levels=3),
+    Translation(sentences=300, clauses=2, vocabulary_size=300),
 ]
 
 
@@ -68,7 +70,8 @@ def test_shapes_types_and_ranges(task: Task) -> None:
     batch = task.batch(0, 4, seed=0, length=16)
     assert batch.tokens.shape == batch.targets.shape == batch.ages.shape
     assert batch.tokens.dtype == batch.targets.dtype == batch.ages.dtype == np.int64
-    assert batch.starts.shape == (4,)
+    # Of sentences, a batch holds more or fewer, by their length.
+    assert batch.starts.shape == (4 if batch.source is None else len(batch.tokens),)
     assert batch.starts.dtype == np.bool_
     assert batch.starts.all()
     asked = batch.targets != NO_QUESTION

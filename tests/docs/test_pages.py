@@ -11,7 +11,7 @@ import pytest
 
 import mnemoscope as ms
 from mnemoscope import models
-from mnemoscope.registry import MEMORIES, TASKS, Entry, find
+from mnemoscope.registry import MEMORIES, TASKS, TRANSLATORS, Entry, find
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"```python(?: title=\"(?P<title>[\w.]+)\")?\n(?P<code>.*?)```", re.DOTALL)
@@ -33,7 +33,7 @@ def run(code: str, folder: Path) -> str:
 PAGES = ["index.md", "memories.md", "infinite.md", "sparse.md", "training.md", "lenses/horizon.md"]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "translation.md"])
 def test_code_on_the_page_runs(page: str, tmp_path: Path) -> None:
     if page == "memories.md":
         pytest.importorskip("transformers", reason="the page shows a GPT-2 of transformers")
@@ -80,6 +80,8 @@ def test_every_memory_and_task_has_its_place_in_the_guide() -> None:
     for name in MEMORIES:
         assert f"`{name}`" in (DOCS / "memories.md").read_text()
         assert find("memory", name).__doc__
+    for name in TRANSLATORS:
+        assert f"`{name}`" in (DOCS / "translation.md").read_text()
     for name in TASKS:
         assert re.search(rf"^## .*\b{name}\b", (DOCS / "tasks.md").read_text(), re.MULTILINE)
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemoscope.errors import UserError
-from mnemoscope.registry import MEMORIES, TASKS, find
+from mnemoscope.registry import KINDS, TASKS, find
 from mnemoscope.training.config import RunConfig, Training
 
-PAIRS = [(task, memory) for task in TASKS for memory in MEMORIES]
+PAIRS = [(task, model) for task in TASKS for model in KINDS[find("task", task).models]]
 
 
 def test_options_find_their_part_by_name() -> None:
@@ -27,7 +27,7 @@ def test_options_find_their_part_by_name() -> None:
 
 @pytest.mark.parametrize(("task", "memory"), PAIRS)
 def test_no_name_belongs_to_two_parts(task: str, memory: str) -> None:
-    kinds = (find("task", task), find("memory", memory), Training)
+    kinds = (find("task", task), find(find("task", task).models, memory), Training)
     owners = Counter(name for kind in kinds for name in kind.model_fields)
     assert not [name for name, count in owners.items() if count > 1]
 

@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemoscope.config import Config
+from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.seeds import derive
 
 Split = Literal["train", "valid"]
 
 # Written into `Batch.targets` where nothing is asked; the value torch's cross entropy skips.
 NO_QUESTION = -100
+# Written into `Batch.source` after the end of a row.
+NO_WORD = -1
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,29 @@ class Batch:
     targets  (B, T) int64   what it should say there, `NO_QUESTION` where nothing is asked
     ages     (B, T) int64   how many tokens ago the answer was read, 0 where unknown
     starts   (B,) bool      rows that begin a new stream here: their state is reset first
+    source   (B, S) int64   what is read before all tokens, `NO_WORD` after a row's end, or None
     """
 
     tokens: NDArray[np.int64]
     targets: NDArray[np.int64]
     ages: NDArray[np.int64]
     starts: NDArray[np.bool_]
+    source: NDArray[np.int64] | None = None
 
     def rows(self, chosen: slice) -> Batch:
         """Return some rows only, as each process of a parallel run takes its share."""
         return Batch(
-            self.tokens[chosen], self.targets[chosen], self.ages[chosen], self.starts[chosen]
+            self.tokens[chosen],
+            self.targets[chosen],
+            self.ages[chosen],
+            self.starts[chosen],
+            None if self.source is None else self.source[chosen],
         )
+
+    def part(self, number: int, of: int) -> Batch:
+        """Return one of ``of`` parts, as equal as can be; with few rows some are empty."""
+        count = len(self.tokens)
+        return self.rows(slice(number * count // of, (number + 1) * count // of))
 
 
 class Task(Config):
@@ -49,6 +63,23 @@ class Task(Config):
 
     # True when row i of step s+1 goes on where row i of step s ended (text), False for episodes.
     carries: ClassVar[bool] = False
+    # The kind of models that can learn it, as in the registry.
+    models: ClassVar[str] = "memory"
+
+    @property
+    def source_vocab(self) -> int | None:
+        """How many token ids the source has, None when no source is read."""
+        return None
+
+    @property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """The maps between text and tokens that a run keeps, by file name."""
+        return {}
+
+    @property
+    def digest(self) -> str | None:
+        """A fingerprint of data that could change under a run, None when it cannot."""
+        return None
 
     @property
     @abstractmethod

@@ -59,7 +59,7 @@ def read_documents(source: str | Path | None) -> list[Document]:
         return _folder(path)
     if not path.exists():
         raise UserError(f"there is no file or folder {path}")
-    return [Document(path.name, _read(path))]
+    return [Document(path.name, read_text(path))]
 
 
 def _python_topics() -> list[Document]:
@@ -84,10 +84,11 @@ def _folder(path: Path) -> list[Document]:
     }
     if not files:
         raise UserError(f"the folder {path} holds no {', '.join(_SUFFIXES)} file")
-    return [Document(name, _read(files[name])) for name in sorted(files)]
+    return [Document(name, read_text(files[name])) for name in sorted(files)]
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file, gzip or not; what is no text is an error."""
     try:
         data = path.read_bytes()
         if path.suffix == ".gz" or data.startswith(_GZIP_MAGIC):
@@ -112,7 +113,8 @@ def _read(path: Path) -> str:
     return text
 
 
-def _hugging_face(source: str) -> list[Document]:
+def load_dataset(source: str) -> tuple[str, Any]:
+    """Return name and rows of the train split of ``hf:OWNER/NAME[/CONFIG]``."""
     name, config = _dataset_name(source)
     try:
         import datasets
@@ -121,12 +123,16 @@ def _hugging_face(source: str) -> list[Document]:
             f"{source} needs the datasets package: pip install 'mnemoscope[data]'"
         ) from error
     try:
-        rows = datasets.load_dataset(name, config, split="train")
+        return name, datasets.load_dataset(name, config, split="train")
     # Not found, no network and a missing or wrong configuration are of these two kinds.
     except (OSError, ValueError) as error:
         raise UserError(
             f"cannot load {source} (the form is hf:OWNER/NAME[/CONFIG]): {error}"
         ) from error
+
+
+def _hugging_face(source: str) -> list[Document]:
+    name, rows = load_dataset(source)
     column = _text_column(source, rows)
     # Some datasets use empty rows as paragraph breaks; they are no documents.
     texts = [(i, text) for i, text in enumerate(rows[column]) if text and text.strip()]

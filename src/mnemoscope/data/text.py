@@ -68,6 +68,11 @@ class Text(Task):
         return _corpus(self).vocabulary
 
     @property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """What a run keeps."""
+        return {"vocabulary.json": self.vocabulary}
+
+    @property
     def digest(self) -> str:
         """A fingerprint of all tokens: equal for equal text, read in the same way."""
         corpus = _corpus(self)

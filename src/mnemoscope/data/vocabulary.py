@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -193,6 +193,12 @@ class Merges(Vocabulary):
         _utf(text, "utf-8")
         ids = [np.array(self._tokenizer.encode(part).ids, dtype=np.int64) for part in _parts(text)]
         return np.concatenate([np.empty(0, dtype=np.int64), *ids])
+
+    def encode_all(self, texts: Sequence[str]) -> list[Ints]:
+        """Return the token ids of many short texts, faster than one by one."""
+        for text in texts:
+            _utf(text, "utf-8")
+        return [np.array(one.ids, dtype=np.int64) for one in self._tokenizer.encode_batch(texts)]
 
     def _text(self, ids: NDArray[np.integer[Any]]) -> str:
         return str(self._tokenizer.decode(ids.tolist(), skip_special_tokens=False))

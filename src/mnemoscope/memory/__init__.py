@@ -8,3 +8,4 @@ from mnemoscope.memory import gru as gru
 from mnemoscope.memory import kept as kept
 from mnemoscope.memory import lstm as lstm
 from mnemoscope.memory import rnn as rnn
+from mnemoscope.memory import words as words

@@ -71,13 +71,14 @@ def step_by_step(
     outputs, opened = [], []
     for drive, moves in zip(steps, masks, strict=True):
         new, gates = cell.step(drive, state, weights)
-        state = new if moves is None else _where(moves, new, state)
+        state = new if moves is None else moved(moves, new, state)
         outputs.append(state.hidden)
         if watch:
             opened.append(torch.stack(gates, 1))
     return torch.stack(outputs, 1), state, torch.stack(opened, 1) if watch else None
 
 
-def _where(moves: Tensor, new: Any, old: Any) -> Any:
+def moved(moves: Tensor, new: Any, old: Any) -> Any:
+    """The new state in rows that move (B, 1), the old one in the others."""
     before = iter([tensor for _, tensor in old.tensors()])
     return new.map(lambda tensor: torch.where(moves, tensor, next(before)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 class ModelConfig(Config):
     """What every model has, whatever its memory."""
+
+    # Whether ``encode(source)`` must come before the first token.
+    reads_source: ClassVar[bool] = False
 
     memory: str
     vocab: int = Field(ge=2, description="how many token ids it reads")

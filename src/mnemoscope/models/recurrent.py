@@ -27,10 +27,10 @@ CELLS: dict[str, tuple[Cell, Any]] = {
 class RecurrentLayer(nn.Module):
     """One layer; its weights *are* those of ``kernel``, a one-layer module of `torch.nn`."""
 
-    def __init__(self, memory: str, width: int, dropout: float) -> None:
+    def __init__(self, memory: str, width: int, dropout: float, inputs: int | None = None) -> None:
         super().__init__()
         self.cell, kernel = CELLS[memory]
-        self.kernel = kernel(width, width, batch_first=True)
+        self.kernel = kernel(inputs or width, width, batch_first=True)
         self.gates = Tap()
         self.dropout = nn.Dropout(dropout)
 

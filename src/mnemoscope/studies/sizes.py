@@ -9,18 +9,19 @@ import torch
 from mnemoscope.errors import UserError
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.models.model import parameters
-from mnemoscope.registry import find
+from mnemoscope.registry import find, model_kind
 
 
 def sized(memory: str, budget: int, **options: Any) -> ModelConfig:
     """Return the config of the widest model that has at most ``budget`` parameters."""
-    kind = find("memory", memory)
-    # Heads must divide the width, and rotary positions turn pairs within a head.
-    step = (
-        2 * int(options.get("heads", kind.model_fields["heads"].default))
-        if ("heads" in kind.model_fields)
-        else 1
-    )
+    kind = find(model_kind(memory), memory)
+    # Heads must divide the width, rotary positions turn pairs within a head, and a source that is
+    # read both ways gives half of the width to each.
+    fields = kind.model_fields
+    step = 2 if "both_ways" in fields else 1
+    if "heads" in fields:
+        heads = int(options.get("heads", fields["heads"].default))
+        step = heads if kind.reads_source else 2 * heads
     best: ModelConfig | None = None
     width = step
     while True:

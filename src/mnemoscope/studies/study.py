@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Self
 from mnemoscope.config import Config
 from mnemoscope.document import Section
 from mnemoscope.errors import UserError, suggestion
-from mnemoscope.registry import MEMORIES
+from mnemoscope.registry import KINDS, model_kind
 
 
 def label(memory: str) -> str:
-    """The name people know a memory's model by."""
-    return (MEMORIES[memory].label if memory in MEMORIES else "") or memory
+    """The name people know a memory's model, or a translator, by."""
+    entry = KINDS[model_kind(memory)].get(memory)
+    return (entry.label if entry else "") or memory
 
 
 class Study(Config):

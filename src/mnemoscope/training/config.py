@@ -69,7 +69,7 @@ class RunConfig:
 
         A name that two parts share can be written in full, for example ``model.width``.
         """
-        kinds = {"task": find("task", task), "model": find("memory", memory), "training": Training}
+        kinds = _kinds(task, memory)
         parts: dict[str, dict[str, Any]] = {part: {} for part in kinds}
         for key, value in options.items():
             part, name = _place(key, kinds)
@@ -77,6 +77,8 @@ class RunConfig:
         built = kinds["task"].make(**parts["task"])
         if "vocab" not in parts["model"]:
             parts["model"]["vocab"] = built.vocab
+        if "source_vocab" in kinds["model"].model_fields and "source_vocab" not in parts["model"]:
+            parts["model"]["source_vocab"] = built.source_vocab
         return cls(
             task_name=task,
             task=built,
@@ -87,7 +89,19 @@ class RunConfig:
 
     def check(self) -> None:
         """Raise `UserError` when the parts do not fit each other. Loads the task's data."""
+        sourced = self.task.models == "translator"
+        if self.model.reads_source != sourced:
+            needs = "needs a model that reads a source" if sourced else "has no source to read"
+            raise UserError(f"the task {self.task_name!r} {needs}: choose another model")
+        if sourced and self.training.segment is not None:
+            raise UserError("a translation is read whole: leave segment unset")
         vocab, longest = self.task.vocab, self.task.longest
+        source_vocab = getattr(self.model, "source_vocab", None)
+        if source_vocab is not None and source_vocab < (self.task.source_vocab or 0):
+            raise UserError(
+                f"the source uses {self.task.source_vocab} token ids but the model knows only "
+                f"{source_vocab} of them: leave source_vocab unset or raise it"
+            )
         if self.model.vocab < vocab:
             raise UserError(
                 f"the task uses {vocab} token ids but the model's vocabulary has only "
@@ -167,10 +181,16 @@ class RunConfig:
             options.update({f"{part}.{k}": v for k, v in values.items() if k != own})
         # Written in full, so that a change replaces the value from the file.
         names = content["task"]["name"], content["model"]["name"]
-        kinds = {"task": find("task", names[0]), "model": find("memory", names[1])}
+        kinds = _kinds(*names)
         for key, value in (changes or {}).items():
-            options[".".join(_place(key, {**kinds, "training": Training}))] = value
+            options[".".join(_place(key, kinds))] = value
         return cls.of(*names, options)
+
+
+def _kinds(task: str, model: str) -> dict[str, Any]:
+    """The three parts of a config as classes."""
+    kind = find("task", task)
+    return {"task": kind, "model": find(kind.models, model), "training": Training}
 
 
 def _place(key: str, kinds: dict[str, type[Config]]) -> tuple[str, str]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 
-from mnemoscope.data.batch import NO_QUESTION, Stream, Task
-from mnemoscope.models.model import SequenceModel
+from mnemoscope.data.batch import NO_QUESTION, NO_WORD, Stream, Task
+from mnemoscope.models.model import SequenceModel, StreamState
+from mnemoscope.models.source import SourceModel
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,15 @@ class Score:
     def bits(self, choices: int) -> float:
         """Bits recalled per question when the answer is one of ``choices`` equally likely ones."""
         return max(0.0, math.log2(choices) - self.loss / math.log(2))
+
+
+def encode(model: SequenceModel, source: NDArray[np.int64]) -> StreamState:
+    """Let a model read the source (B, S) of a batch."""
+    assert isinstance(model, SourceModel)
+    words = torch.from_numpy(source)
+    known = words != NO_WORD
+    device = model.readout.weight.device
+    return model.encode(words.clamp(min=0).to(device), known.to(device))
 
 
 @torch.no_grad()
@@ -54,6 +66,8 @@ def evaluate(
                 state = None
             elif batch.starts.any():
                 state = state.reset(torch.from_numpy(batch.starts))
+            if batch.source is not None:
+                state = encode(model, batch.source)
             length = segment or tokens.shape[1]
             for start in range(0, tokens.shape[1], length):
                 out = model(tokens[:, start : start + length], state)

@@ -23,7 +23,7 @@ from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig, Training
-from mnemoscope.training.evaluate import evaluate
+from mnemoscope.training.evaluate import encode, evaluate
 from mnemoscope.training.progress import progress
 from mnemoscope.training.run import Run
 from mnemoscope.training.schedule import learning_rate
@@ -168,11 +168,12 @@ class _Trainer:
             step, settings.batch, seed=settings.seed, length=self.config.stretch
         )
         questions = max(1, int((whole.targets != NO_QUESTION).sum()))
-        rows = settings.batch // (self.processes * settings.accumulate)
+        parts = self.processes * settings.accumulate
         loss = torch.zeros(2, device=self.device)  # of the task, and what memories ask for
         for part in range(settings.accumulate):
-            first = (self.rank * settings.accumulate + part) * rows
-            batch = whole.rows(slice(first, first + rows))
+            batch = whole.part(self.rank * settings.accumulate + part, parts)
+            if not len(batch.tokens):  # long sentences come in small batches
+                continue
             # Each process sees a share of the questions; gradients are averaged over processes.
             share, self.memories[part] = self._read(
                 batch, self.memories[part], questions / self.processes
@@ -204,6 +205,8 @@ class _Trainer:
             asked = bool((batch.targets[:, begin:end] != NO_QUESTION).any())
             loss, extra = torch.zeros(2, device=self.device).unbind()
             with torch.set_grad_enabled(asked), machine.autocast(self.device, settings.precision):
+                if batch.source is not None:
+                    memory = encode(self.model, batch.source)
                 for left in range(begin, end, length):
                     here = slice(left, min(left + length, end))
                     out = self.reader(tokens[:, here], memory)

@@ -1,7 +1,7 @@
 """A run is a plain folder: config.yaml, metrics.jsonl, checkpoints/, finally model.safetensors.
 
-A run on text has a vocabulary.json and a text.digest too, one that began with given weights a
-start.safetensors.
+A run on text has a vocabulary.json (one on translation a source-vocabulary.json too) and a
+text.digest, one that began with given weights a start.safetensors.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from mnemoscope.errors import UserError
 from mnemoscope.files import write_whole
 from mnemoscope.memory.state import read_tensors, write_tensors
 from mnemoscope.models.model import SequenceModel
+from mnemoscope.models.source import SourceModel
+from mnemoscope.models.translator import Translator
 from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
@@ -49,8 +51,9 @@ class Run:
             if folder.exists() and (not folder.is_dir() or _foreign(folder)):
                 raise UserError(f"{folder} exists already and is not a run; choose another --out")
             folder.mkdir(parents=True, exist_ok=True)
-            if isinstance(config.task, Text):
-                config.task.vocabulary.save(folder / "vocabulary.json")
+            for name, vocabulary in config.task.vocabularies.items():
+                vocabulary.save(folder / name)
+            if config.task.digest is not None:
                 write_whole(folder / "text.digest", config.task.digest.encode())
             if start is not None:
                 write_tensors(folder / "start.safetensors", dict(start.state_dict()), {})
@@ -134,10 +137,21 @@ class Run:
             raise UserError(f"{self.folder} was trained on {self.config.task_name}, not on text")
         return Vocabulary.load(self.folder / "vocabulary.json")
 
+    def translator(self) -> Translator:
+        """The trained model with its vocabularies, for a run on translation."""
+        if self.config.task.models != "translator":
+            raise UserError(
+                f"{self.folder} was trained on {self.config.task_name}: it cannot translate"
+            )
+        model = self.model()
+        assert isinstance(model, SourceModel)
+        files = ("source-vocabulary.json", "vocabulary.json")
+        return Translator(model, *(Vocabulary.load(self.folder / name) for name in files))
+
     def check_text(self) -> None:
         """Raise `UserError` when a run on text would go on with another text."""
         known = self.folder / "text.digest"
-        if not isinstance(self.config.task, Text) or not known.is_file():
+        if not known.is_file():
             return
         if known.read_text() != self.config.task.digest:
             raise UserError(
@@ -166,6 +180,6 @@ class Run:
 
 def _foreign(folder: Path) -> bool:
     """Whether a folder holds anything but what a kill while it was made may have left there."""
-    ours = {"vocabulary.json", "text.digest", "start.safetensors"}
+    ours = {"vocabulary.json", "source-vocabulary.json", "text.digest", "start.safetensors"}
     names = {path.name for path in folder.iterdir()}
     return any(name not in ours and not name.endswith((".part", ".partial")) for name in names)
