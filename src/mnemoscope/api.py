@@ -75,7 +75,7 @@ def train(
 def _name(model: SequenceModel) -> str:
     """What the memory of a model is registered as, or else the path of its config."""
     kind, name = type(model.config), model.config.memory
-    for named in ("memory", "translator"):
+    for named in ("memory", "translator", "encoder"):
         if name in KINDS[named] and find(named, name) is kind:
             return name
     return f"{kind.__module__}:{kind.__qualname__}"

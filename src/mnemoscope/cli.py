@@ -39,6 +39,7 @@ Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 PLURALS = {
     "memories": "memory",
     "translators": "translator",
+    "encoders": "encoder",
     "tasks": "task",
     "lenses": "lens",
     "studies": "study",
