@@ -111,6 +111,21 @@ LENSES = {
     "alignment": Entry(
         "mnemoscope.lenses.alignment:Alignment", "where a translator looks for each word it says"
     ),
+    "information": Entry(
+        "mnemoscope.lenses.information:Information", "nats that layers know of what was read"
+    ),
+    "change": Entry(
+        "mnemoscope.lenses.change:Change", "how much tokens change from layer to layer"
+    ),
+    "influence": Entry(
+        "mnemoscope.lenses.influence:Influence", "how much tokens change each other, by layer"
+    ),
+    "neighbours": Entry(
+        "mnemoscope.lenses.neighbours:Neighbours", "what neighbours in a layer's space share"
+    ),
+    "occurrences": Entry(
+        "mnemoscope.lenses.occurrences:Occurrences", "a few tokens drawn layer by layer"
+    ),
     "similarity": Entry(
         "mnemoscope.lenses.similarity:Similarity", "how far apart layers and models are"
     ),

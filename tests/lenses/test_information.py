@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tiny_models import tiny
 
 from mnemoscope.errors import UserError
 from mnemoscope.lenses.capture import Observed, capture
@@ -10,7 +11,6 @@ from mnemoscope.lenses.clusters import cluster
 from mnemoscope.lenses.entropy import entropy, mutual
 from mnemoscope.lenses.information import Information, InformationResult
 from mnemoscope.lenses.sample import Sample
-from tiny_models import tiny
 
 
 def observed(tokens: np.ndarray, vectors: np.ndarray) -> Observed:
@@ -85,7 +85,9 @@ def test_mutual_information_of_a_thing_and_itself_is_its_entropy():
 def test_clusters_find_what_lies_apart_and_are_a_function_of_the_seed():
     rng = np.random.default_rng(3)
     truth = rng.integers(6, size=900)
-    vectors = torch.from_numpy(5 * rng.normal(size=(6, 4))[truth] + 0.01 * rng.normal(size=(900, 4)))
+    vectors = torch.from_numpy(
+        5 * rng.normal(size=(6, 4))[truth] + 0.01 * rng.normal(size=(900, 4))
+    )
     found = cluster(vectors, 6, seed=0)
     assert mutual(truth, found.ids).adjusted > 0.99
     assert found.inertia < 1e-3

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.errors import UserError
-from mnemoscope.lenses.reader import Reader, check_same_tokens, open_reader, to_batches
+from mnemoscope.lenses.reader import Reader, Rows, check_same_tokens, open_reader, to_batches
 from mnemoscope.lenses.watch import Seen as Seen
 from mnemoscope.lenses.watch import watch
 
@@ -38,7 +38,7 @@ class Observed:
     """What one batch gave: N tokens, and what each place held for each of them.
 
     tokens, positions     (N,) what was read and where in its text
-    rows                  (N,) which text, counted over all batches
+    rows                  (N,) which of the texts, or which piece when they were cut
     left, right           (N,) the tokens beside, `NOBODY` at the ends
     labels                (N,) what was asked there, `NO_QUESTION` where nothing was
     sites                 (N, D) by name, in the order of the layers
@@ -97,25 +97,22 @@ def capture(
         return watch(model, inputs)
     reader = open_reader(model, tokenizer)
     batches = to_batches(reader, inputs, length, batch)
-    if labels is not None and [one.shape for one in labels] != [one.shape for one in batches]:
+    if labels is not None and [one.shape for one in labels] != [one.shape for one, _ in batches]:
         raise UserError("labels need tensors as inputs, and the same shapes")
     log.info("%s", estimate(reader, batches, sites))
     return _stream(reader, batches, sites, labels)
 
 
 def _stream(
-    reader: Reader, batches: list[Tensor], sites: Any, labels: Sequence[Tensor] | None
+    reader: Reader, batches: list[Rows], sites: Any, labels: Sequence[Tensor] | None
 ) -> Iterator[Observed]:
-    row = 0
-    for number, tokens in enumerate(batches):
-        asked = None if labels is None else labels[number]
-        yield observe(reader, tokens, sites, row, asked)
-        row += len(tokens)
+    for number, (tokens, texts) in enumerate(batches):
+        yield observe(reader, tokens, sites, texts, None if labels is None else labels[number])
 
 
 @torch.no_grad()
 def observe(
-    reader: Reader, tokens: Tensor, sites: Any, row: int = 0, labels: Tensor | None = None
+    reader: Reader, tokens: Tensor, sites: Any, texts: Ints, labels: Tensor | None = None
 ) -> Observed:
     """Read one batch (B, T) and lay its tokens one after the other."""
     with watch(reader.model, sites) as seen:
@@ -127,7 +124,7 @@ def observe(
     columns = {
         "tokens": ids,
         "positions": np.broadcast_to(np.arange(length), ids.shape),
-        "rows": np.broadcast_to(row + np.arange(rows)[:, None], ids.shape),
+        "rows": np.broadcast_to(texts[:, None], ids.shape),
         "left": np.concatenate((edge, ids[:, :-1]), 1),
         "right": np.concatenate((ids[:, 1:], edge), 1),
         "labels": np.full_like(ids, NO_QUESTION) if labels is None else labels.cpu().numpy(),
@@ -190,12 +187,12 @@ class Size:
         )
 
 
-def estimate(reader: Reader, batches: Sequence[Tensor], sites: str | Sequence[str]) -> Size:
+def estimate(reader: Reader, batches: Sequence[Rows], sites: str | Sequence[str]) -> Size:
     """Read two tokens to learn how wide the places are, and count the rest."""
     with torch.no_grad(), watch(reader.model, sites) as seen:
-        reader.read(batches[0][:1, :2])
-    read = min(2, batches[0].shape[1])
-    tokens = sum(one.numel() for one in batches)
+        reader.read(batches[0][0][:1, :2])
+    read = min(2, batches[0][0].shape[1])
+    tokens = sum(one.numel() for one, _ in batches)
     each = sum(v.numel() * v.element_size() for n, v in seen.items() if n[:6] != "state.")
     return Size(tokens, len(seen), tokens * each // read)
 

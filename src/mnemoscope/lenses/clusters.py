@@ -32,13 +32,7 @@ def cluster(values: Tensor, clusters: int, seed: int) -> Clusters:
     count = len(values)
     if not 1 < clusters <= count:
         raise UserError(f"{count} vectors cannot be put into {clusters} clusters")
-    values = values.float()
-    values = values - values.mean(0)
-    spread = values.std(0)
-    varies = spread > 1e-6 * spread.max()
-    if not bool(varies.any()):
-        raise UserError("all vectors are the same: there is nothing to cluster")
-    values = values[:, varies] / spread[varies]
+    values = standardise(values)
     generator = torch.Generator().manual_seed(seed)
     learnt = values[torch.randperm(count, generator=generator)[:LEARN_FROM]]
     centres = _starts(learnt, clusters, generator)
@@ -50,6 +44,17 @@ def cluster(values: Tensor, clusters: int, seed: int) -> Clusters:
         centres = torch.where(sizes[:, None] > 0, sums / sizes[:, None].clamp(min=1), centres)
     ids, left = _assign(values, centres)
     return Clusters(ids.numpy(), left / float(values.square().sum()))
+
+
+def standardise(values: Tensor) -> Tensor:
+    """Vectors (n, D), every dimension centred and of unit variance; constant ones left out."""
+    values = values.float()
+    values = values - values.mean(0)
+    spread = values.std(0)
+    varies = spread > 1e-6 * spread.max()
+    if not bool(varies.any()):
+        raise UserError("all vectors are the same: no two can be told apart")
+    return values[:, varies] / spread[varies]
 
 
 def _starts(values: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
@@ -74,7 +79,7 @@ def _assign(values: Tensor, centres: Tensor) -> tuple[Tensor, float]:
     """The nearest centre of every vector, and the sum of squared distances to them."""
     sizes = centres.square().sum(1)
     ids, left = [], 0.0
-    for part in values.split(CHUNK):
+    for part in torch.split(values, CHUNK):
         nearest, which = torch.addmm(sizes, part, centres.T, alpha=-2).min(1)
         ids.append(which)
         left += float((nearest + part.square().sum(1)).clamp(min=0).double().sum())

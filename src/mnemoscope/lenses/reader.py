@@ -24,8 +24,11 @@ from mnemoscope.errors import UserError
 from mnemoscope.models.encoder import EncoderModel
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
+from mnemoscope.seeds import derive
 
 Ints = NDArray[np.int64]
+# Tokens (B, T), and the number of the text that each row is.
+Rows = tuple[Tensor, Ints]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,8 +198,11 @@ def longest(reader: Reader, lengths: Sequence[int], length: int | None) -> None:
         )
 
 
-def to_batches(reader: Reader, inputs: Any, length: int | None, batch: int) -> list[Tensor]:
-    """Turn texts, or lists of token ids, or tensors (B, T), into batches of equal length."""
+def to_batches(reader: Reader, inputs: Any, length: int | None, batch: int) -> list[Rows]:
+    """Turn texts, or lists of token ids, or tensors (B, T), into batches of equal length.
+
+    Texts come in a random order, always the same one, so that any stretch of them is like all.
+    """
     if isinstance(inputs, Tensor):
         inputs = [inputs]
     inputs = list(inputs)
@@ -205,7 +211,8 @@ def to_batches(reader: Reader, inputs: Any, length: int | None, batch: int) -> l
         raise UserError("there is no text to read")
     if len(tensors) == len(inputs):
         longest(reader, [one.shape[1] for one in tensors], None)
-        return tensors
+        ends = np.cumsum([0, *(len(one) for one in tensors)])
+        return [(one, at + np.arange(len(one))) for one, at in zip(tensors, ends, strict=False)]
     if any(isinstance(one, str) for one in inputs):
         if reader.encode is None:
             raise UserError(
@@ -221,11 +228,16 @@ def to_batches(reader: Reader, inputs: Any, length: int | None, batch: int) -> l
         raise UserError("there is no text to read: all of it is empty")
     longest(reader, [len(one) for one in ids], length)
     # Of one length each: nothing is padded, so what is seen is what a plain call would give.
-    groups: dict[int, list[Ints]] = {}
-    for one in ids:
-        groups.setdefault(len(one), []).append(one)
-    return [
-        torch.from_numpy(np.stack(rows[at : at + batch]))
+    rng = np.random.default_rng(derive(0, "order of texts"))
+    groups: dict[int, list[int]] = {}
+    for row in rng.permutation(len(ids)).tolist():
+        groups.setdefault(len(ids[row]), []).append(row)
+    found = [
+        (
+            torch.from_numpy(np.stack([ids[row] for row in rows[at : at + batch]])),
+            np.array(rows[at : at + batch]),
+        )
         for _, rows in sorted(groups.items())
         for at in range(0, len(rows), batch)
     ]
+    return [found[place] for place in rng.permutation(len(found))]

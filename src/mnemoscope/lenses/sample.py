@@ -29,7 +29,9 @@ class Sample:
         """Take in one batch."""
         if not self.columns:
             self.columns = {name: np.empty(0, dtype=np.int64) for name in COLUMNS}
-            self._sites = {n: v.new_empty(0, v.shape[1], device="cpu") for n, v in seen.sites.items()}
+            self._sites = {
+                n: v.new_empty(0, v.shape[1], device="cpu") for n, v in seen.sites.items()
+            }
         if list(seen.sites) != list(self._sites):
             raise UserError(f"places changed from {list(self._sites)} to {list(seen.sites)}")
         number = self.seen + np.arange(len(seen))
@@ -50,7 +52,9 @@ class Sample:
         for name, values in self._sites.items():
             if len(values) < room:
                 # Doubling keeps the copying linear.
-                grown = values.new_empty(min(self.size, max(room, 2 * len(values))), values.shape[1])
+                grown = values.new_empty(
+                    min(self.size, max(room, 2 * len(values))), values.shape[1]
+                )
                 grown[: len(values)] = values
                 values = self._sites[name] = grown
             values[where] = seen.sites[name][chosen.to(seen.sites[name].device)].to(values)

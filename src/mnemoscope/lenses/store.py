@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.errors import UserError
-from mnemoscope.lenses.capture import Observed, capture, estimate
+from mnemoscope.lenses.capture import Observed, estimate, observe
 from mnemoscope.lenses.reader import open_reader, to_batches
 
 _COLUMNS = ("tokens", "positions", "rows", "left", "right", "labels")
@@ -40,10 +40,11 @@ def save(
     reader = open_reader(model, tokenizer)
     batches = to_batches(reader, inputs, length, batch)
     print(estimate(reader, batches, sites), file=sys.stderr)
-    kept = sum(int((~np.isin(b.numpy(), list(reader.special))).sum()) for b in batches)
+    kept = sum(int((~np.isin(b.numpy(), list(reader.special))).sum()) for b, _ in batches)
     files: dict[str, Tensor] = {}
     done = 0
-    for seen in capture(reader, batches, sites=sites):
+    for tokens, texts in batches:
+        seen = observe(reader, tokens, sites, texts)
         columns = {f"token.{name}": torch.from_numpy(getattr(seen, name)) for name in _COLUMNS}
         for name, value in {**seen.sites, **columns}.items():
             if name not in files:
