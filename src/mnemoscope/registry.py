@@ -153,6 +153,10 @@ STUDIES = {
         "mnemoscope.studies.translation:TranslationStudy",
         "one vector, attention, Transformer: who still translates long sentences?",
     ),
+    "evolution": Entry(
+        "mnemoscope.studies.evolution:Evolution",
+        "what do layers keep that learn to translate, to go on, or to fill in?",
+    ),
 }
 
 KINDS = {
