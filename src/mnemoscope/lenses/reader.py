@@ -108,7 +108,7 @@ def _load(name: str, local: bool, tokenizer: Any) -> Reader:
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
         raise UserError(f"cannot load {name!r} with transformers: {first}") from error
-    return _theirs(model, Path(name).name, tokenizer)
+    return _theirs(model, "/".join(Path(name).parts[-2:]), tokenizer)
 
 
 def _theirs(model: nn.Module, name: str, tokenizer: Any) -> Reader:
@@ -168,7 +168,7 @@ def _run(folder: Path) -> Reader:
         name for name in ("source-vocabulary.json", "vocabulary.json") if (folder / name).is_file()
     ]
     vocabulary = Vocabulary.load(folder / names[0]) if names else None
-    return _ours(run.model(), run.config.memory, vocabulary)
+    return _ours(run.model(), folder.name, vocabulary)
 
 
 def _digest(content: Any) -> str:

@@ -228,8 +228,8 @@ def look(
         "seconds": sum(entry.get("seconds", 0.0) for entry in run.metrics()),
         "valid_loss": next(e["valid_loss"] for e in reversed(run.metrics()) if "valid_loss" in e),
     }
-    for name, lens in (("change_by_group", change), ("influence", influence)):
-        by_group = lens.result()
+    grouped = {"change_by_group": change.result(), "influence": influence.result()}
+    for name, by_group in grouped.items():
         found[name] = {
             "groups": list(by_group.groups),
             "left_out": by_group.left_out,

@@ -1,4 +1,4 @@
-"""The page of the study `evolution`: every figure and every sentence is computed from its result."""
+"""The page of the study `evolution`: every figure and sentence is computed from its result."""
 
 from __future__ import annotations
 
@@ -230,7 +230,8 @@ def _information(result: dict[str, Any]) -> Section:
 
 
 def _distances(result: dict[str, Any]) -> Section:
-    series, rows = [], []
+    series: list[Series] = []
+    rows: list[dict[str, Any]] = []
     named = [(f"{a} – {b}", a, b) for a, b in PAIRS] + [
         (f"{o}, seeds only", o, o) for o in OBJECTIVES
     ]
