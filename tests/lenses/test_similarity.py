@@ -9,6 +9,7 @@ from tiny_models import tiny
 
 from mnemoscope.errors import UserError
 from mnemoscope.lenses.capture import Observed, capture
+from mnemoscope.lenses.published import anatome, google_svcca
 from mnemoscope.lenses.similarity import Similarity, SimilarityResult
 
 
@@ -197,3 +198,21 @@ def test_few_samples_are_warned_about(caplog):
     x, y = pair(8, n=60)
     assert measure(x, y).per_dimension == 5
     assert "mostly bias" in caplog.text
+
+
+def test_public_variants_are_the_definition_only_where_nothing_can_differ():
+    x, y = pair(9, n=500, d=9, e=12, offset=0.0)
+    x = x - x.mean(0)
+    values, vectors = np.linalg.eigh(x.T @ x)
+    white = x @ vectors / np.sqrt(values)
+    # Left unwhitened is the same as whitened when the data are white.
+    assert google_svcca(white, y) == pytest.approx(textbook(white, y), abs=1e-9)
+    one = x[:, :1]
+    assert anatome(one, y) == pytest.approx(textbook(one, y), abs=1e-9)
+    x, y = pair(9, n=500, d=9, e=12, offset=3.0)
+    for variant in (google_svcca, anatome):
+        assert abs(variant(x, y) - textbook(x, y)) > 1e-3
+        with pytest.raises(UserError, match="too few"):
+            variant(x[:10], y[:10])
+        with pytest.raises(UserError, match="constant"):
+            variant(np.ones_like(x), y)
