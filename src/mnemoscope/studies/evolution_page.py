@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from mnemoscope.document import Figure, Section, Table
 from mnemoscope.figure import Reference, Series, lines
 from mnemoscope.studies.evolution import OBJECTIVES
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 Floats = NDArray[np.float64]
 PAIRS = (("MT", "MLM"), ("MT", "LM"), ("LM", "MLM"))
@@ -172,6 +175,13 @@ def _spread(
     return series, rows
 
 
+def by_layer(series: Sequence[Series], x: str, y: str, **options: Any) -> go.Figure:
+    """Curves over whole layers."""
+    figure = lines(series, x, y, **options)
+    figure.update_xaxes(dtick=1)
+    return figure
+
+
 SEEDS = "Line: mean over trainings; band: lowest to highest. Layer 0 is the embeddings."
 
 
@@ -187,7 +197,7 @@ def _information(result: dict[str, Any]) -> Section:
         f"{spread:.2f} nats.",
         Figure(
             "What layers know of the token read",
-            lines(
+            by_layer(
                 series, "layer", "nats about the token",
                 references=[
                     Reference(first["entropy"]["token"], "all there is to know"),
@@ -204,7 +214,7 @@ def _information(result: dict[str, Any]) -> Section:
         parts.append(
             Figure(
                 f"What layers know of the token {word}",
-                lines(
+                by_layer(
                     series, "layer", f"nats about the token {word}",
                     references=[Reference(null, "null: shuffled")],
                 ),
@@ -217,7 +227,7 @@ def _information(result: dict[str, Any]) -> Section:
     parts.append(
         Figure(
             "What layers know of a hidden token",
-            lines(
+            by_layer(
                 series, "layer", "nats about the hidden token",
                 references=[Reference(null, "null: shuffled")],
             ),
@@ -258,7 +268,7 @@ def _distances(result: dict[str, Any]) -> Section:
             "them is nothing that was asked for.",
             Figure(
                 "Distance between objectives",
-                lines(series, "layer", "PWCCA distance"),
+                by_layer(series, "layer", "PWCCA distance"),
                 f"Line: mean over pairs of trainings; band: lowest to highest. {tokens} tokens, "
                 f"{tokens / result['width']:.0f} for each dimension; tokens paired at random would "
                 f"be at {null:.2f}.",
@@ -277,7 +287,7 @@ def _change(result: dict[str, Any]) -> Section:
             f"{result['samples']} tokens of each group of frequency.",
             Figure(
                 "Change from layer to layer",
-                lines(series, "layer", "PWCCA distance to the layer below"),
+                by_layer(series, "layer", "PWCCA distance to the layer below"),
                 SEEDS,
                 rows,
             ),
@@ -293,7 +303,7 @@ def _by_group(result: dict[str, Any], objective: str, key: str) -> Figure:
     what = "change" if key == "change_by_group" else "influence"
     return Figure(
         f"{what.capitalize()} by frequency in {objective}",
-        lines(
+        by_layer(
             [
                 Series(g, places, v.mean(0), v.min(0), v.max(0))
                 for g, v in zip(groups, values.swapaxes(0, 1), strict=True)
@@ -340,7 +350,7 @@ def _neighbours(result: dict[str, Any]) -> Section:
         references = [Reference(first["neighbours_null"][what], "null: at random")]
         if what == "token":
             references.append(Reference(first["ceiling"], "best possible"))
-        figure = lines(series, "layer", unit, references=references)
+        figure = by_layer(series, "layer", unit, references=references)
         parts.append(Figure(title, figure, SEEDS, rows))
     return Section("What lies near", parts)
 
