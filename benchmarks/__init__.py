@@ -11,4 +11,6 @@ BENCHMARKS = {
     "continuous": "benchmarks.continuous",
     "sparse": "benchmarks.sparse",
     "translation": "benchmarks.translation",
+    "similarity": "benchmarks.similarity",
+    "capture": "benchmarks.capture",
 }

@@ -9,6 +9,7 @@ import os
 import shlex
 import time
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,7 @@ def train(
 def _name(model: SequenceModel) -> str:
     """What the memory of a model is registered as, or else the path of its config."""
     kind, name = type(model.config), model.config.memory
-    for named in ("memory", "translator"):
+    for named in ("memory", "translator", "encoder"):
         if name in KINDS[named] and find(named, name) is kind:
             return name
     return f"{kind.__module__}:{kind.__qualname__}"
@@ -113,6 +114,38 @@ def translator(folder: str | Path) -> Translator:
     from mnemoscope.training.run import Run
 
     return Run.open(folder).translator()
+
+
+def lens(
+    name: str,
+    models: Sequence[Any],
+    texts: Sequence[str],
+    out: str | Path,
+    **options: Any,
+) -> Path:
+    """Look into models with a lens and write its page; returns the page.
+
+    ``name`` is information, similarity, change or influence; ``models`` are run folders, Hugging
+    Face folders, names or objects; ``options`` are those of
+    `mnemoscope.studies.inspection.inspect`.
+    """
+    from mnemoscope.studies.inspection import inspect
+
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists already and is not empty; choose another --out")
+    began = time.perf_counter()
+    found = inspect(name, models, texts, **options)
+    shown = " ".join(f"--model {shlex.quote(str(model))}" for model in models)
+    command = f"mnemoscope lens {name} {shown} --text FILE --out {shlex.quote(str(folder))}"
+    config = yaml.safe_dump({"lens": name, "texts": len(texts), **options}, sort_keys=False)
+    seconds = time.perf_counter() - began
+    document = Report(
+        found.title, found.question, found.sections, Reproduce.here(command, config, seconds, 1)
+    )
+    page = report.write(document, folder)
+    report.write_data(document, folder)
+    return page
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from rich.console import Console
@@ -39,6 +39,7 @@ Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 PLURALS = {
     "memories": "memory",
     "translators": "translator",
+    "encoders": "encoder",
     "tasks": "task",
     "lenses": "lens",
     "studies": "study",
@@ -191,6 +192,68 @@ def study(
     page = published.page.absolute()
     console.print(f"[bold]page[/bold]    {escape(str(page))}", soft_wrap=True)
     console.print(f"result  {escape(str(page.with_name('result.json')))}", soft_wrap=True)
+
+
+@app.command(
+    name="lens",
+    help_epilogue=_examples(
+        "mnemoscope lens information --model runs/text-attention --text book.txt --out seen",
+        "mnemoscope lens similarity --model runs/a --model runs/b --text book.txt --out seen",
+        "mnemoscope lens influence --model folder/of/a/model --text book.txt --out seen",
+    ),
+)
+def look(
+    name: Literal["information", "similarity", "change", "influence"],
+    /,
+    *,
+    model: list[str],
+    text: Path,
+    out: Path,
+    sites: str = "embeddings,layer.*.out",
+    length: int = 128,
+    tokens: int = 50_000,
+    clusters: int | None = None,
+    samples: int | None = None,
+) -> None:
+    """Look inside a model, or at two of them side by side, while they read a text.
+
+    Parameters
+    ----------
+    name
+        What to ask: information, similarity, change or influence.
+    model
+        A run folder, a Hugging Face folder, or a name on its hub; similarity takes two as well.
+    text
+        A text file; every line is read on its own.
+    out
+        A new folder for report.html and the tables.
+    sites
+        Places to look at, parted by commas; globs work.
+    length
+        Longer lines are read in pieces of so many tokens.
+    tokens
+        About how many tokens to read at most.
+    clusters
+        Clusters per layer, for information; by default one for 50 tokens, at most 1000.
+    samples
+        Tokens per group of frequency, for change and influence; by default as many as allow
+        the four largest groups to be compared.
+    """
+    if not text.is_file():
+        raise UserError(f"there is no file {text}")
+    try:
+        lines = [line.strip() for line in text.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {text}: {error}") from error
+    lines = [line for line in lines if line]
+    if not lines:
+        raise UserError(f"{text} is empty: there is nothing to read")
+    from mnemoscope.api import lens as run_lens
+
+    options = {"clusters": clusters, "samples": samples, "length": length, "tokens": tokens}
+    places = [site.strip() for site in sites.split(",")]
+    page = run_lens(name, model, lines, out, sites=places, **options)
+    Console().print(f"[bold]page[/bold]  {escape(str(page.absolute()))}", soft_wrap=True)
 
 
 @app.command(

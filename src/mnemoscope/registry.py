@@ -80,6 +80,14 @@ TRANSLATORS = {
     ),
 }
 
+ENCODERS = {
+    "encoder": Entry(
+        "mnemoscope.models.encoder_config:Encoder",
+        "the encoder of the Transformer on its own, both ways or causal",
+        "Encoder",
+    ),
+}
+
 TASKS = {
     "copy": Entry("mnemoscope.data.copying:Copy", "repeat symbols after a lag"),
     "recall": Entry("mnemoscope.data.recall:Recall", "say the value last stored under a key"),
@@ -91,6 +99,7 @@ TASKS = {
     ),
     "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
     "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
+    "sentences": Entry("mnemoscope.data.sentences:Sentences", "fill in next or hidden words"),
 }
 
 LENSES = {
@@ -101,6 +110,24 @@ LENSES = {
     "looks": Entry("mnemoscope.lenses.looks:Looks", "where the heads of a sparse model look"),
     "alignment": Entry(
         "mnemoscope.lenses.alignment:Alignment", "where a translator looks for each word it says"
+    ),
+    "information": Entry(
+        "mnemoscope.lenses.information:Information", "nats that layers know of what was read"
+    ),
+    "change": Entry(
+        "mnemoscope.lenses.change:Change", "how much tokens change from layer to layer"
+    ),
+    "influence": Entry(
+        "mnemoscope.lenses.influence:Influence", "how much tokens change each other, by layer"
+    ),
+    "neighbours": Entry(
+        "mnemoscope.lenses.neighbours:Neighbours", "what neighbours in a layer's space share"
+    ),
+    "occurrences": Entry(
+        "mnemoscope.lenses.occurrences:Occurrences", "a few tokens drawn layer by layer"
+    ),
+    "similarity": Entry(
+        "mnemoscope.lenses.similarity:Similarity", "how far apart layers and models are"
     ),
     "reach": Entry("mnemoscope.lenses.reach:Reach", "what each word of a translation depends on"),
 }
@@ -126,17 +153,22 @@ STUDIES = {
         "mnemoscope.studies.translation:TranslationStudy",
         "one vector, attention, Transformer: who still translates long sentences?",
     ),
+    "evolution": Entry(
+        "mnemoscope.studies.evolution:Evolution",
+        "what do layers keep that learn to translate, to go on, or to fill in?",
+    ),
 }
 
 KINDS = {
     "memory": MEMORIES,
     "translator": TRANSLATORS,
+    "encoder": ENCODERS,
     "task": TASKS,
     "lens": LENSES,
     "study": STUDIES,
 }
 # What learns a task when nobody says what should.
-FIRST_CHOICE = {"memory": "lstm", "translator": "transformer"}
+FIRST_CHOICE = {"memory": "lstm", "translator": "transformer", "encoder": "encoder"}
 
 # Words people use for a thing that goes by another name here.
 ALSO_KNOWN_AS = {
@@ -151,8 +183,8 @@ ALSO_KNOWN_AS = {
 
 
 def model_kind(name: str) -> str:
-    """Which of the two kinds of models a name belongs to; a path is taken for a memory."""
-    return "translator" if name in TRANSLATORS else "memory"
+    """Which kind of models a name belongs to; a path is taken for a memory."""
+    return next((kind for kind in ("translator", "encoder") if name in KINDS[kind]), "memory")
 
 
 def find(kind: str, name: str) -> Any:

@@ -32,8 +32,10 @@ def run(code: str, folder: Path) -> str:
 
 PAGES = ["index.md", "memories.md", "infinite.md", "sparse.md", "training.md", "lenses/horizon.md"]
 
+LENSES = [f"lenses/{name}.md" for name in ("capture", "similarity", "information", "change")]
 
-@pytest.mark.parametrize("page", [*PAGES, "translation.md"])
+
+@pytest.mark.parametrize("page", [*PAGES, "translation.md", *LENSES])
 def test_code_on_the_page_runs(page: str, tmp_path: Path) -> None:
     if page == "memories.md":
         pytest.importorskip("transformers", reason="the page shows a GPT-2 of transformers")

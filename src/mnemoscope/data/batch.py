@@ -77,6 +77,11 @@ class Task(Config):
         return {}
 
     @property
+    def hides_answers(self) -> bool:
+        """Whether a model that looks ahead would still have to find the answers out."""
+        return False
+
+    @property
     def digest(self) -> str | None:
         """A fingerprint of data that could change under a run, None when it cannot."""
         return None

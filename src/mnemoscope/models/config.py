@@ -36,6 +36,11 @@ class ModelConfig(Config):
         """Return the model with fresh weights, drawn from torch's current random state."""
 
     @property
+    def looks_ahead(self) -> bool:
+        """Whether what is said at a token depends on later ones."""
+        return False
+
+    @property
     def limit(self) -> int | None:
         """Most tokens one stream can have, None when there is no end."""
         return None

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.memory.attention import AttentionState
 from mnemoscope.memory.state import State
 from mnemoscope.memory.words import CrossState, looked_at
-from mnemoscope.models.model import Context, Tap
+from mnemoscope.models.encoder_config import EncoderStack
+from mnemoscope.models.model import Context, Tap, show
 from mnemoscope.models.positions import Positions
 from mnemoscope.models.source import SourceModel
 from mnemoscope.models.transformer import SelfAttention
@@ -24,28 +26,42 @@ ENDLESS = 1 << 40
 
 
 class FullAttention(nn.Module):
-    """Every source word looks at every other, later ones too."""
+    """Every word looks at every other, later ones too unless ``causal``."""
 
-    def __init__(self, config: EncoderDecoder) -> None:
+    def __init__(self, config: EncoderStack, causal: bool = False) -> None:
         super().__init__()
-        self.heads, self.dropout = config.heads, config.dropout
+        self.heads, self.dropout, self.causal = config.heads, config.dropout, causal
         self.qkv = nn.Linear(config.width, 3 * config.width)
         self.out = nn.Linear(config.width, config.width)
+        self.queries, self.keys = Tap(), Tap()
 
     def forward(self, vectors: Tensor, mask: Tensor | None) -> Tensor:
         """vectors (B, S, D), mask (B, S) -> what was found (B, S, D)."""
         batch, length, width = vectors.shape
         heads = self.qkv(vectors).view(batch, length, 3, self.heads, -1)
         queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, S, E)
+        show(self.queries, queries)
+        show(self.keys, keys)
         found = F.scaled_dot_product_attention(
             queries,
             keys,
             values,
-            attn_mask=None if mask is None else mask[:, None, None],
+            attn_mask=self._visible(mask),
             dropout_p=self.dropout if self.training else 0.0,
+            is_causal=self.causal and mask is None,
         )
         projected: Tensor = self.out(found.transpose(1, 2).reshape(batch, length, width))
         return projected
+
+    def _visible(self, mask: Tensor | None) -> Tensor | None:
+        """Which words each may look at, (B, 1, 1 or S, S)."""
+        if mask is None or not self.causal:
+            return None if mask is None else mask[:, None, None]
+        length = mask.shape[1]
+        past = torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
+        # A word always sees itself, or what is hidden at the start would be NaN.
+        itself = torch.eye(length, dtype=torch.bool, device=mask.device)
+        return (past & mask[:, None, None]) | itself
 
 
 class CrossAttention(nn.Module):
@@ -91,7 +107,7 @@ class CrossAttention(nn.Module):
 class Part(nn.Module):
     """What surrounds attention and feed-forward alike: a sum, a norm before or after, dropout."""
 
-    def __init__(self, config: EncoderDecoder) -> None:
+    def __init__(self, config: EncoderStack) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.width)
         self.before, self.dropout = config.norm == "pre", config.dropout
@@ -110,7 +126,7 @@ class Part(nn.Module):
 class FeedForward(nn.Module):
     """W₂ max(0, W₁ x + b₁) + b₂ (Vaswani 2017, eq. 2)."""
 
-    def __init__(self, config: EncoderDecoder) -> None:
+    def __init__(self, config: EncoderStack) -> None:
         super().__init__()
         self.expand = nn.Linear(config.width, config.hidden * config.width)
         self.contract = nn.Linear(config.hidden * config.width, config.width)
@@ -122,11 +138,11 @@ class FeedForward(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Attention over the whole source, then feed-forward."""
+    """Attention over the whole source, or over its past if ``causal``; then feed-forward."""
 
-    def __init__(self, config: EncoderDecoder) -> None:
+    def __init__(self, config: EncoderStack, causal: bool = False) -> None:
         super().__init__()
-        self.attention, self.around_attention = FullAttention(config), Part(config)
+        self.attention, self.around_attention = FullAttention(config, causal), Part(config)
         self.forth, self.around_forth = FeedForward(config), Part(config)
 
     def forward(self, vectors: Tensor, mask: Tensor | None) -> Tensor:

@@ -58,6 +58,12 @@ class Tap(nn.Module):
         return bool(self._forward_hooks)
 
 
+def show(tap: Tap, value: Tensor) -> None:
+    """Let whoever watches see ``value``; a call that nobody watches would only cost time."""
+    if tap.watched:
+        tap(value)
+
+
 class SequenceModel(nn.Module):
     """Embedding, layers that each carry a state, readout.
 

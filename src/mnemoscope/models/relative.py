@@ -19,7 +19,7 @@ from mnemoscope.memory.state import State
 from mnemoscope.models.compressor import Compressor
 from mnemoscope.models.config import Infinite, Relative, Squeezing
 from mnemoscope.models.longterm import LongTerm
-from mnemoscope.models.model import Context, Tap
+from mnemoscope.models.model import Context, Tap, show
 from mnemoscope.models.positions import waves
 
 
@@ -49,6 +49,7 @@ class RelativeAttention(nn.Module):
         self.compressor = None
         if isinstance(config, Squeezing) and config.compressed > 0:
             self.compressor = Compressor(config)
+        self.queries, self.keys = Tap(), Tap()
         self.looks = Tap()  # attention weights (B, H, T, S), computed when somebody looks
         self.signal = LongTerm(config) if isinstance(config, Infinite) else None
 
@@ -66,6 +67,8 @@ class RelativeAttention(nn.Module):
         queries = self.query(vectors).view(batch, new, self.heads, -1).transpose(1, 2)
         pairs = self.pairs(seen.inputs).view(batch, seen.length, 2, self.heads, -1)
         keys, values = pairs.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, S, E)
+        show(self.queries, queries)
+        show(self.keys, keys)
         apart = torch.arange(seen.length - 1, -1, -1, device=vectors.device)
         distances = self.distance(waves(apart, width).to(vectors.dtype))
         distances = distances.view(seen.length, self.heads, -1).transpose(0, 1)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mnemoscope.memory.attention import AttentionState, append, attend
 from mnemoscope.models.config import Attention, Relative, Transformer
-from mnemoscope.models.model import Context, SequenceModel
+from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, rotate
 from mnemoscope.models.relative import RelativeAttention
 
@@ -27,6 +27,7 @@ class SelfAttention(nn.Module):
         self.heads, self.context, self.dropout = heads, context, dropout
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
+        self.queries, self.keys = Tap(), Tap()
 
     def forward(
         self, vectors: Tensor, state: AttentionState | None, context: Context
@@ -37,6 +38,8 @@ class SelfAttention(nn.Module):
         queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, E)
         if context.rotation is not None:
             queries, keys = rotate(queries, context.rotation), rotate(keys, context.rotation)
+        show(self.queries, queries)
+        show(self.keys, keys)
         state = append(state, keys, values, context.mask)
         found = attend(queries, state, self.context, self.dropout if self.training else 0.0)
         vectors = self.out(found.transpose(1, 2).reshape(batch, length, width))

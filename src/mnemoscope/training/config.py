@@ -95,6 +95,11 @@ class RunConfig:
             raise UserError(f"the task {self.task_name!r} {needs}: choose another model")
         if sourced and self.training.segment is not None:
             raise UserError("a translation is read whole: leave segment unset")
+        if self.model.looks_ahead and not self.task.hides_answers:
+            raise UserError(
+                f"a model that looks ahead reads the answers of {self.task_name!r} off its input: "
+                "set causal=true, or ask for hidden words with objective=masked"
+            )
         vocab, longest = self.task.vocab, self.task.longest
         source_vocab = getattr(self.model, "source_vocab", None)
         if source_vocab is not None and source_vocab < (self.task.source_vocab or 0):

@@ -1,0 +1,165 @@
+"""Fill in words of sentences: the next one, or those that were hidden."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
+from mnemoscope.data.translation import Part, Translation, encode
+from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
+from mnemoscope.seeds import derive
+
+Ints = NDArray[np.int64]
+
+# Devlin 2019, §3.1: of the words asked for, how many are hidden, and how many are another word.
+ASKED, HIDDEN, ANOTHER = 0.15, 0.8, 0.1
+
+
+class Sentences(Task):
+    """The next word of a sentence, or the words that were hidden in it (masked language model).
+
+    The sentences are the sources of the task ``translation`` with the same options, cut into the
+    same tokens and the same parts, so that one encoder can learn all three. E ends a sentence, M
+    is what hides a word, a dot asks nothing:
+
+        objective=next      tokens   I see you E     targets   see you E .
+        objective=masked    tokens   I M   you E     targets   .   see . .
+
+    Of 15 % of the words, at least one in a sentence, 8 in 10 are hidden, 1 is replaced by a random
+    one and 1 left as it is. A batch holds sentences of one length: nothing is padded.
+    """
+
+    models: ClassVar[str] = "encoder"
+
+    objective: Literal["next", "masked"] = Field("masked", description="what is asked for")
+    corpus: str | None = Field(
+        None, description="sentence pairs, as for translation; none = two languages from a grammar"
+    )
+    columns: tuple[str, ...] | None = Field(None, description="source and target in the corpus")
+    vocabulary: Literal["joint", "separate"] = Field(
+        "joint", description="one BPE for both sides, or one each"
+    )
+    vocabulary_size: int = Field(2048, ge=SMALLEST_BPE, description="most tokens BPE may learn")
+    most_tokens: int = Field(100, ge=2, description="longer sentences are left out, end included")
+    held_out: float = Field(
+        0.05, gt=0, lt=0.5, description="share of sentences for validation, and for the test"
+    )
+    sentences: int = Field(20_000, ge=100, description="sentences of the grammar")
+    clauses: int = Field(2, ge=1, description="most clauses in a sentence of the grammar")
+
+    @property
+    def pairs(self) -> Translation:
+        """The task whose sources these sentences are."""
+        return Translation.make(**self.model_dump(exclude={"objective"}))
+
+    @property
+    def words(self) -> Vocabulary:
+        """The map between sentences and tokens; the end and the mask come after its ids."""
+        return self.pairs.vocabularies["source-vocabulary.json"]
+
+    @property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """What a run keeps."""
+        return {"vocabulary.json": self.words}
+
+    @property
+    def vocab(self) -> int:
+        """How many token ids there are: words, their end, and what hides one."""
+        return self.words.size + 2
+
+    @property
+    def longest(self) -> int:
+        """Tokens in the longest sentence."""
+        return self.most_tokens
+
+    @property
+    def hides_answers(self) -> bool:
+        """A masked word cannot be read off the input; the next one can, by who looks ahead."""
+        return self.objective == "masked"
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all sentences that are learnt from or validated on."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in ("train", "valid"):
+            for one in _encoded(self.pairs, part):
+                digest.update(one.tobytes())
+        return digest.hexdigest()
+
+    def encoded(self, part: Part) -> list[Ints]:
+        """The token ids of all sentences of a part, each with its end."""
+        return list(_encoded(self.pairs, part))
+
+    def batch(
+        self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
+    ) -> Batch:
+        """Return the batch at ``step``, about ``size`` sentences of mean length."""
+        pairs = self.pairs
+        epoch, place = divmod(step, len(_cuts(pairs, split, size)))
+        sentences = _encoded(pairs, split)
+        chosen = _epoch(pairs, split, size, seed, epoch)[place]
+        words = np.stack([sentences[row] for row in chosen])
+        if self.objective == "next":
+            targets = np.full_like(words, NO_QUESTION)
+            targets[:, :-1] = words[:, 1:]
+            tokens = words
+        else:
+            tokens, targets = self.hide(words, self.generator(step, seed, split))
+        starts = np.ones(len(words), dtype=np.bool_)
+        return Batch(tokens, targets, np.zeros_like(words), starts)
+
+    def hide(self, words: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Hide some of the words (B, T): what is read, and what is asked."""
+        places = words.shape[1] - 1  # never the end
+        drawn = rng.random((len(words), places))
+        asked = drawn < np.maximum(ASKED, drawn.min(1, keepdims=True) + 1e-12)
+        fate = rng.random(asked.shape)
+        another = rng.integers(self.words.size, size=asked.shape)
+        read = words[:, :-1].copy()
+        read[asked & (fate < HIDDEN)] = self.words.size + 1
+        changed = asked & (fate >= HIDDEN) & (fate < HIDDEN + ANOTHER)
+        read[changed] = another[changed]
+        tokens, targets = words.copy(), np.full_like(words, NO_QUESTION)
+        tokens[:, :-1] = read
+        targets[:, :-1][asked] = words[:, :-1][asked]
+        return tokens, targets
+
+
+@lru_cache(maxsize=8)
+def _encoded(pairs: Translation, part: Part) -> tuple[Ints, ...]:
+    """Every sentence once, though it may have several translations."""
+    lines = list(dict.fromkeys(pair.source for pair in pairs.pairs(part)))
+    words = pairs.vocabularies["source-vocabulary.json"]
+    assert isinstance(words, Merges)
+    # A sentence of nothing but its end asks nothing.
+    return tuple(one for one in encode(words, lines) if len(one) > 1)
+
+
+@lru_cache(maxsize=8)
+def _cuts(pairs: Translation, part: Part, size: int) -> list[slice]:
+    """Where batches of one length begin and end among sentences sorted by length."""
+    lengths = np.sort([len(one) for one in _encoded(pairs, part)])
+    budget = size * float(lengths.mean())
+    cuts, first = [], 0
+    for place in range(1, len(lengths) + 1):
+        full = place < len(lengths) and (place + 1 - first) * lengths[first] > budget
+        if place == len(lengths) or lengths[place] != lengths[first] or full:
+            cuts.append(slice(first, place))
+            first = place
+    return cuts
+
+
+@lru_cache(maxsize=4)
+def _epoch(pairs: Translation, part: Split, size: int, seed: int, epoch: int) -> list[Ints]:
+    """The rows of every batch of one pass; who is with whom, and when, is drawn anew each time."""
+    rng = np.random.default_rng(derive(seed, "data", part, epoch))
+    lengths = np.array([len(one) for one in _encoded(pairs, part)])
+    order = np.lexsort((rng.random(len(lengths)), lengths))
+    cuts = _cuts(pairs, part, size)
+    return [order[cuts[place]] for place in rng.permutation(len(cuts))]

@@ -1,0 +1,50 @@
+"""What can be said of an encoder on its own, before it is built. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mnemoscope.models.config import ModelConfig
+from mnemoscope.models.translation_config import EncoderDecoder
+
+if TYPE_CHECKING:
+    from mnemoscope.models.model import SequenceModel
+
+
+class Encoder(ModelConfig):
+    """The encoder of the translating Transformer, with a readout in place of a decoder."""
+
+    memory: Literal["encoder"] = "encoder"
+    width: int = Field(128, ge=1, description="size of the vector per token")
+    layers: int = Field(2, ge=1, description="layers of the encoder")
+    heads: int = Field(4, ge=1, description="attention heads; must divide width")
+    hidden: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="normalise before each part, or after its sum as the paper did"
+    )
+    causal: bool = Field(False, description="see only what came before, as a language model must")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        if self.outputs not in (None, self.vocab):
+            raise ValueError("an encoder reads out as it reads: leave outputs unset")
+        return self
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Every word looks at all others, unless causal."""
+        return not self.causal
+
+    def build(self) -> SequenceModel:
+        """Return the stack of layers."""
+        from mnemoscope.models import encoder
+
+        return encoder.build(self)
+
+
+# Both have the same layers that read: width, heads, hidden, norm and dropout describe them.
+EncoderStack = EncoderDecoder | Encoder

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mnemoscope as ms
+from mnemoscope.cli import main
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text and two runs that read it, one by characters and one by bytes."""
+    home = tmp_path_factory.mktemp("lens")
+    lines = [f"the {a} {b} the {c}" for a in ("cat", "dog", "king") for b in ("saw", "met")
+             for c in ("tree", "boat", "child", "fish")]  # fmt: skip
+    (home / "text.txt").write_text("\n".join(lines * 10))
+    for name, unit in (("one", "characters"), ("two", "characters"), ("other", "bytes")):
+        ms.train(
+            "text", "attention", home / name, source=str(home / "text.txt"), unit=unit, width=8,
+            layers=2, heads=2, steps=1, segment=16, seed=int(name == "two"),
+        )  # fmt: skip
+    return home
+
+
+def run(home: Path, *arguments: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["lens", *arguments, "--text", str(home / "text.txt")])
+    assert stopped.value.code in (0, None)
+
+
+@pytest.mark.parametrize("name", ["information", "change", "influence"])
+def test_a_lens_leaves_a_page_and_tables(name, home, tmp_path, capsys):
+    run(home, name, "--model", str(home / "one"), "--tokens", "2000", "--out", str(tmp_path / "o"))
+    assert (tmp_path / "o" / "report.html").is_file()
+    assert list((tmp_path / "o" / "figures").glob("*.csv"))
+    assert "tokens at 3 sites" in capsys.readouterr().out
+
+
+def test_two_models_are_held_against_each_other(home, tmp_path):
+    both = ["--model", str(home / "one"), "--model", str(home / "two")]
+    run(home, "similarity", *both, "--tokens", "2000", "--out", str(tmp_path / "o"))
+    assert "A/layer.0.out" in (tmp_path / "o" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["similarity", "--model", "one", "--model", "other"], "different tokens"),
+        (["change", "--model", "one", "--model", "two"], "looks at one model"),
+        (["change", "--model", "nowhere/at/all"], "is not a folder"),
+        (["information", "--model", "one", "--sites", "layer.7.out"], "no module matches"),
+        (["information", "--model", "one", "--tokens", "50", "--clusters", "40"], "too few"),
+    ],
+)
+def test_mistakes_give_one_message_and_exit_two(
+    arguments, message, home, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(home)
+    with pytest.raises(SystemExit) as stopped:
+        main(["lens", *arguments, "--text", "text.txt", "--out", str(tmp_path / "o")])
+    assert stopped.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_missing_text_and_a_full_folder_are_refused(home, tmp_path, capsys):
+    for text, out, message in (
+        (home / "none.txt", tmp_path / "o", "there is no file"),
+        (home / "text.txt", home, "exists already"),
+    ):
+        model = str(home / "one")
+        with pytest.raises(SystemExit) as stopped:
+            main(["lens", "change", "--model", model, "--text", str(text), "--out", str(out)])
+        assert stopped.value.code == 2
+        assert message in " ".join(capsys.readouterr().err.split())
