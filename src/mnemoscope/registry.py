@@ -128,6 +128,22 @@ STUDIES = {
     ),
 }
 
+# Memories for models of `transformers`: not built, but attached.
+ATTACHED = {
+    "documents": Entry(
+        "mnemoscope.models.huggingface.config:DocumentOptions",
+        "entries that a document switches on or off, after one block",
+    ),
+    "infinite": Entry(
+        "mnemoscope.models.huggingface.config:EndlessOptions",
+        "∞-former: a continuous signal of all windows read before",
+    ),
+    "cache": Entry(
+        "mnemoscope.models.huggingface.config:CacheOptions",
+        "Transformer-XL: keys and values of the last tokens",
+    ),
+}
+
 KINDS = {
     "memory": MEMORIES,
     "translator": TRANSLATORS,
