@@ -213,7 +213,7 @@ def test_a_bfloat16_base_with_sticky_memory() -> None:
         ({"layers": (7,)}, "layer 7 does not exist"),
         ({"signal": False}, "no memory"),
         ({"cached": 300}, "less than window"),
-        ({"heads": 5}, "not a multiple"),
+        ({"heads": 5, "window": 8}, "not a multiple"),
         ({"windw": 8}, "did you mean 'window'"),
     ],
 )
