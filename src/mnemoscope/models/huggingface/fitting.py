@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 RECORDED = 20
 # The hardest negative is the worst of this many other documents.
 CANDIDATES = 4
+NO_EFFECT = (
+    "the memory changes no logit: the model does not use what its block returns, or nothing could "
+    "be learnt (learning rate, epochs)"
+)
 
 
 @dataclass(frozen=True)
@@ -123,10 +127,7 @@ def _changed(reader: Reader, own: Tensor) -> float:
         difference = reader.logits(first, own[:1])[0] - reader.logits(first, None)[0]
     changed = float(difference.abs().max())
     if not changed > 0:
-        raise UserError(
-            "after fitting, the memory changes no logit: the model does not use what its block "
-            "returns, or nothing could be learnt (learning rate, epochs)"
-        )
+        raise UserError(NO_EFFECT)
     return changed
 
 
@@ -175,6 +176,8 @@ class _Course:
             if step % every == 0 or step == steps - 1:
                 self._record(step, right, pushed, wrong, weights)
             loss = right + pushed
+            if not loss.requires_grad:
+                raise UserError(NO_EFFECT)
             if not bool(loss.isfinite()):
                 raise UserError(
                     f"the loss is {float(loss.detach())} at step {step}: lower lr, or raise tau's "
