@@ -11,4 +11,5 @@ BENCHMARKS = {
     "continuous": "benchmarks.continuous",
     "sparse": "benchmarks.sparse",
     "translation": "benchmarks.translation",
+    "documents": "benchmarks.documents",
 }

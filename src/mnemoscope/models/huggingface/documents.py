@@ -77,12 +77,12 @@ class DocumentMemory:
             raise UserError("no documents are given: name one, or one for each row")
         places = [None if n is None else parts.known(n, self.names, "document") for n in rows]
         if all(place is None for place in places):
-            with self._under(None, None):
+            with self.under(None, None):
                 yield
             return
         chosen = self.store.selection()[[place or 0 for place in places]]
         present = torch.tensor([place is not None for place in places], device=chosen.device)
-        with self._under(chosen, None if bool(present.all()) else present):
+        with self.under(chosen, None if bool(present.all()) else present):
             yield
 
     @contextmanager
@@ -94,7 +94,7 @@ class DocumentMemory:
                 f"representations must be finite numbers of shape (rows, {size}), not "
                 f"{tuple(keys.shape)}"
             )
-        with self._under(self.store.chosen(keys.to(self.store.values)), None):
+        with self.under(self.store.chosen(keys.to(self.store.values)), None):
             yield
 
     @contextmanager
@@ -105,11 +105,12 @@ class DocumentMemory:
                 f"open entries must have shape (rows, {self.options.entries}), not "
                 f"{tuple(chosen.shape)}"
             )
-        with self._under(chosen.to(self.store.values), None):
+        with self.under(chosen.to(self.store.values), None):
             yield
 
     @contextmanager
-    def _under(self, chosen: Tensor | None, present: Tensor | None) -> Iterator[None]:
+    def under(self, chosen: Tensor | None, present: Tensor | None = None) -> Iterator[None]:
+        """Open entries (rows, E), but leave rows alone where ``present`` (rows,) is false."""
         if self._hook is None:
             raise UserError("this memory is detached: attach it again, or load it")
         before = self._chosen, self._present
@@ -171,7 +172,7 @@ class DocumentMemory:
         given = self.read(texts)
         # One document alone has no other that could be the wrong one.
         guidance = guidance or Guidance(negative="other" if len(given) > 1 else "random")
-        self._replace(given)
+        self.start(given)
         return fit(self, given, guidance, settings)
 
     def add(
@@ -247,7 +248,8 @@ class DocumentMemory:
             raise UserError("the texts are not saved with a memory: give the documents again")
         return self.documents
 
-    def _replace(self, given: Documents) -> None:
+    def start(self, given: Documents) -> None:
+        """Begin with fresh weights and the first representations of these documents."""
         device = self.store.keys.device
         self.store = DocumentStore(self.options, parts.width_of(self.model)).to(device)
         self.names = []
@@ -272,7 +274,7 @@ class DocumentMemory:
         total = torch.zeros(len(given), parts.width_of(self.model))
         count = torch.zeros(len(given), 1)
         device = self.store.keys.device
-        with parts.frozen(self.model), self._under(None, None):
+        with parts.frozen(self.model), self.under(None, None):
             for batch in segments.batches(16):
                 hidden, _ = parts.hidden_behind(
                     self.model,

@@ -93,11 +93,11 @@ def fit(
         reader = Reader(memory, given, keep=False)
         size = Reader.bytes_of(memory, reader.segments)
         if options.cache == "on" or (options.cache == "auto" and size <= options.cache_bytes):
-            reader._keep()
+            reader.keep_hidden()
         none = float(reader.all_losses(None).mean())
         words = parts.words_of(memory.model)
         guidance.warn(none, words)
-        course = _Course(memory, reader, given, guidance, guidance.target(none, words), options)
+        course = Course(memory, reader, given, guidance, guidance.target(none, words), options)
         before = memory.store.keys.detach().clone()
         course.run(only_keys)
         after = memory.store.keys.detach()
@@ -131,7 +131,7 @@ def _changed(reader: Reader, own: Tensor) -> float:
     return changed
 
 
-class _Course:
+class Course:
     """One training."""
 
     def __init__(
@@ -154,6 +154,7 @@ class _Course:
         self.moments: list[Moment] = []
 
     def run(self, only_keys: bool) -> None:
+        """Take all steps."""
         weights = [self.store.keys] if only_keys else list(self.store.parameters())
         weights = [weight for weight in weights if weight.requires_grad]
         if self.memory.options.control != "none":
@@ -172,7 +173,7 @@ class _Course:
         fixed = torch.ones(len(self.store.keys), dtype=torch.bool, device=self.owner.device)
         fixed[-1] = False  # the newcomer
         for step, rows in enumerate(self._rows()):
-            right, pushed, wrong = self._terms(rows)
+            right, pushed, wrong = self.both_terms(rows)
             if step % every == 0 or step == steps - 1:
                 self._record(step, right, pushed, wrong, weights)
             loss = right + pushed
@@ -198,7 +199,7 @@ class _Course:
             order = torch.randperm(count, generator=self.generator).to(self.owner.device)
             yield from torch.split(order, self.options.batch)
 
-    def _terms(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def both_terms(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Both terms of the loss, and the mean loss under the wrong document."""
         selection, owner = self.store.selection(), self.owner[rows]
         if self.guidance.alpha == 0:

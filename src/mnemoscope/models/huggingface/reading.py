@@ -44,7 +44,7 @@ class Reader:
         self.hidden: Tensor | None = None
         self.sizes: list[int] = []
         if keep:
-            self._keep()
+            self.keep_hidden()
 
     @staticmethod
     def bytes_of(memory: DocumentMemory, segments: Segments) -> int:
@@ -53,9 +53,10 @@ class Reader:
         size: int = weight.element_size()
         return segments.tokens.numel() * parts.width_of(memory.model) * size
 
-    def _keep(self) -> None:
+    def keep_hidden(self) -> None:
+        """Compute the hidden states below the memory, once."""
         whole = []
-        with self.memory._under(None, None):
+        with self.memory.under(None):
             for batch in self.segments.batches(AT_ONCE):
                 hidden, self.sizes = parts.hidden_behind(
                     self.model, self.memory.blocks, self.memory.index, batch.tokens, batch.mask
@@ -71,7 +72,7 @@ class Reader:
             if self.hidden is not None:
                 hidden = self.hidden[rows, : batch.tokens.shape[1]]
                 stack.enter_context(parts.starting_behind(self.memory.blocks, hidden, self.sizes))
-            stack.enter_context(self.memory._under(chosen, None))
+            stack.enter_context(self.memory.under(chosen))
             out = self.model(input_ids=batch.tokens, attention_mask=batch.mask, use_cache=False)
         return out.logits[:, :-1].float(), batch.targets[:, 1:]
 
