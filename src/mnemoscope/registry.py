@@ -126,6 +126,10 @@ STUDIES = {
         "mnemoscope.studies.translation:TranslationStudy",
         "one vector, attention, Transformer: who still translates long sentences?",
     ),
+    "documents": Entry(
+        "mnemoscope.studies.documents:DocumentsStudy",
+        "can a model keep texts by name, and does guidance matter?",
+    ),
 }
 
 # Memories for models of `transformers`: not built, but attached.

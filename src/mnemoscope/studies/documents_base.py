@@ -28,21 +28,16 @@ def halves() -> tuple[list[Document], list[Document]]:
     )
 
 
-def pieces(topics: list[Document], count: int, characters: int) -> dict[str, str]:
-    """Cut topics into ``count`` named documents of about as many characters each."""
-    found: dict[str, str] = {}
-    depth = 0
-    while len(found) < count:
-        before = len(found)
-        for topic in topics:
-            start = depth * characters
-            text = topic.text[start : start + characters].strip()
-            if len(text) >= characters // 2 and len(found) < count:
-                found[f"{topic.name} {depth + 1}"] = text
-        depth += 1
-        if len(found) == before and depth * characters > max(len(one.text) for one in topics):
-            break
-    return found
+def cut(topics: list[Document], tokenizer: Any, tokens: int) -> dict[str, list[int]]:
+    """Pieces of ``tokens`` token ids each, named after their topic, in an order that mixes them."""
+    found: dict[str, list[int]] = {}
+    for topic in topics:
+        ids = list(tokenizer.encode(topic.text))
+        for part, start in enumerate(range(0, len(ids) - tokens + 1, tokens), start=1):
+            found[f"{topic.name} {part}"] = ids[start : start + tokens]
+    names = list(found)
+    order = np.random.default_rng(derive(0, "order")).permutation(len(names))
+    return {names[place]: found[names[place]] for place in order}
 
 
 def small_model(

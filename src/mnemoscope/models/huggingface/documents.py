@@ -286,9 +286,11 @@ class DocumentMemory:
                 weight = batch.mask[:, :, None].float()
                 total.index_add_(0, batch.owner, (hidden.float().cpu() * weight).sum(1))
                 count.index_add_(0, batch.owner, weight.sum(1))
-        mean = total / count
-        # What all documents have in common tells none of them apart.
-        return mean - mean.mean(0) if len(mean) > 1 else mean
+        mean = (total / count).to(device)
+        if not self.names and len(mean) > 1:
+            # What the first documents have in common tells none of them apart.
+            self.store.centre.copy_(mean.mean(0))
+        return (mean - self.store.centre).cpu()
 
     def save(self, folder: str | Path) -> Path:
         """Write the memory, not the base, to a folder; `load` puts it back on the same base."""

@@ -73,10 +73,12 @@ def fit_endless(
                 loss = F.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten())
                 if not bool(loss.isfinite()):
                     raise UserError(f"the loss is {float(loss.detach())} at step {step}: lower lr")
-                optimizer.zero_grad()
-                torch.autograd.backward(loss)
-                nn.utils.clip_grad_norm_(weights, 1.0)
-                optimizer.step()
+                # The first window of a stream has no past to learn to read.
+                if loss.requires_grad:
+                    optimizer.zero_grad()
+                    torch.autograd.backward(loss)
+                    nn.utils.clip_grad_norm_(weights, 1.0)
+                    optimizer.step()
                 losses.append(float(loss.detach()))
                 show(step + 1, f"loss {losses[-1]:.3f}")
     finally:

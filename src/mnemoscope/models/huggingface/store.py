@@ -43,6 +43,9 @@ class DocumentStore(nn.Module):
         self.keys = nn.Parameter(torch.zeros(0, options.key_dim), requires_grad=options.learned)
         self.register_buffer("masks", torch.zeros(0, options.entries))
         self.masks: Tensor
+        # Where hidden states lie on the whole; representations read off them start from here.
+        self.register_buffer("centre", torch.zeros(width))
+        self.centre: Tensor
 
     def grow(self, keys: Tensor) -> None:
         """Add representations (n, K)."""
