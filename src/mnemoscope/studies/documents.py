@@ -15,8 +15,8 @@ from pydantic import Field
 
 from mnemoscope.document import Section
 from mnemoscope.files import write_whole
+from mnemoscope.progress import progress
 from mnemoscope.studies.study import Study
-from mnemoscope.training.progress import progress
 
 SELECTS = ("tanh", "relu", "sigmoid")
 ALPHAS = (0.0, 0.1, 1.0)

@@ -11,8 +11,8 @@ import numpy as np
 
 from mnemoscope.data.documents import Document, read_documents
 from mnemoscope.data.vocabulary import Merges
+from mnemoscope.progress import progress
 from mnemoscope.seeds import derive
-from mnemoscope.training.progress import progress
 
 LENGTH, ROWS, LR = 64, 16, 3e-3
 

@@ -64,7 +64,11 @@ def measure(study: DocumentsStudy, folder: Path, seed: int, setting: Setting) ->
             # Pieces of one topic may be alike; τ is half-way by construction.
             warnings.simplefilter("ignore")
             run = memory.fit(
-                learnt, Guidance(**setting["guidance"]), **setting["fitting"], seed=seed
+                learnt,
+                Guidance(**setting["guidance"]),
+                **setting["fitting"],
+                seed=seed,
+                silent=True,
             )
         values = _plain(memory, run, learnt, later)
         for look in setting["looks"]:
@@ -288,7 +292,7 @@ def _newcomers(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, ids in new.items():
-            memory.add(name, ids, epochs=1)
+            memory.add(name, ids, epochs=1, silent=True)
         texts = Documents(new, segment=learnt.segment)
     found = memory.contexts(texts)
     return {

@@ -99,6 +99,7 @@ class Fitting(Config):
     cache_bytes: int = Field(2 << 30, ge=0, description="most bytes auto may keep")
     record: int = Field(0, ge=0, description="keep selection and gradients every so many steps")
     seed: int = Field(0, ge=0, description="root of the randomness")
+    silent: bool = Field(False, description="show no progress bar")
 
 
 class EndlessOptions(Config):

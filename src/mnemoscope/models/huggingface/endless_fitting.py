@@ -18,7 +18,7 @@ from mnemoscope.errors import UserError
 from mnemoscope.memory.state import StreamState
 from mnemoscope.models.huggingface import blocks as parts
 from mnemoscope.models.huggingface.endless import EndlessMemory
-from mnemoscope.training.progress import progress
+from mnemoscope.progress import progress
 
 Floats = NDArray[np.float64]
 

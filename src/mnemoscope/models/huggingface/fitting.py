@@ -19,6 +19,7 @@ from mnemoscope.models.huggingface import blocks as parts
 from mnemoscope.models.huggingface.config import Fitting, Guidance
 from mnemoscope.models.huggingface.reading import Reader
 from mnemoscope.models.huggingface.texts import Documents
+from mnemoscope.progress import progress
 from mnemoscope.seeds import derive
 
 if TYPE_CHECKING:
@@ -172,26 +173,25 @@ class Course:
         every = self.options.record or max(1, steps // RECORDED)
         fixed = torch.ones(len(self.store.keys), dtype=torch.bool, device=self.owner.device)
         fixed[-1] = False  # the newcomer
-        for step, rows in enumerate(self._rows()):
-            right, pushed, wrong = self.both_terms(rows)
-            if step % every == 0 or step == steps - 1:
-                self._record(step, right, pushed, wrong, weights)
-            loss = right + pushed
-            if not loss.requires_grad:
-                raise UserError(NO_EFFECT)
-            if not bool(loss.isfinite()):
-                raise UserError(
-                    f"the loss is {float(loss.detach())} at step {step}: lower lr, or raise tau's "
-                    "distance to the loss without memory"
-                )
-            optimizer.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss)
-            if only_keys and self.store.keys.grad is not None:
-                self.store.keys.grad[fixed] = 0
-            nn.utils.clip_grad_norm_(weights, self.options.clip)
-            optimizer.step()
-            schedule.step()
-            self.losses.append(float(right.detach()))
+        with progress("documents", steps, silent=self.options.silent) as show:
+            for step, rows in enumerate(self._rows()):
+                right, pushed, wrong = self.both_terms(rows)
+                if step % every == 0 or step == steps - 1:
+                    self._record(step, right, pushed, wrong, weights)
+                loss = right + pushed
+                if not loss.requires_grad:
+                    raise UserError(NO_EFFECT)
+                if not bool(loss.isfinite()):
+                    raise UserError(f"the loss is {float(loss.detach())} at step {step}: lower lr")
+                optimizer.zero_grad(set_to_none=True)
+                torch.autograd.backward(loss)
+                if only_keys and self.store.keys.grad is not None:
+                    self.store.keys.grad[fixed] = 0
+                nn.utils.clip_grad_norm_(weights, self.options.clip)
+                optimizer.step()
+                schedule.step()
+                self.losses.append(float(right.detach()))
+                show(step + 1, f"loss {self.losses[-1]:.3f}")
 
     def _rows(self) -> Any:
         count = len(self.owner)
