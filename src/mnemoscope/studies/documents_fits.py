@@ -256,7 +256,7 @@ def _plane(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> d
         weight = memory.store.mapping[0]
         steepest = {"tanh": 1.0, "relu": 1.0, "sigmoid": 0.25}[memory.options.select]
         bound = steepest * float(torch.linalg.matrix_norm(weight, 2))
-        ratios = torch.cdist(chosen, chosen) / torch.cdist(places, places).clamp(min=1e-9)
+        ratios = torch.pdist(chosen) / torch.pdist(places)
         return {
             "ticks": ticks.tolist(),
             "maps": maps,

@@ -178,15 +178,15 @@ def smooth_section(result: Result) -> Section:
         share = np.array([f["steepest"] / f["bound"] for f in fits])
         rows.append([LABELS[select], float(miss.mean()), float(half.mean()), float(share.mean())])
         words.append((LABELS[select], miss, share))
-    order = " < ".join(
-        f"{n} ({m.mean():.2f})" for n, m, _ in sorted(words, key=lambda w: w[1].mean())
-    )
+    misses = "; ".join(f"{name} {said(miss)}" for name, miss, _ in words)
+    grid_step = 2 / ((len(result["fits"]["plane tanh"][0]["plane"]["ticks"]) - 1) * 2**0.5)
     broken = max(float(share.max()) for _, _, share in words)
     return Section(
         "10 · Is it smooth?",
         [
             f"Distance from a document's own representation to the place of lowest loss, in radii "
-            f"of the plane: {order}. The paper's order is tanh, ReLU, sigmoid.",
+            f"of the plane: {misses}. One step of the grid is {grid_step:.2f}. In the paper's "
+            "figure tanh is nearest, then ReLU, then sigmoid.",
             f"Selections never change faster than the bound σ_max(W) · Lipschitz constant of the "
             f"activation: the steepest pair reaches {broken:.0%} of it.",
             *figures,
