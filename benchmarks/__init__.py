@@ -13,4 +13,5 @@ BENCHMARKS = {
     "translation": "benchmarks.translation",
     "similarity": "benchmarks.similarity",
     "capture": "benchmarks.capture",
+    "documents": "benchmarks.documents",
 }

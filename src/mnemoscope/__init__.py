@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mnemoscope.api import Published as Published
+    from mnemoscope.api import attach as attach
     from mnemoscope.api import build as build
     from mnemoscope.api import load as load
     from mnemoscope.api import resume as resume
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 # The whole public surface: a name, and the module it lives in.
 _HOME = {
     "Published": "mnemoscope.api",
+    "attach": "mnemoscope.api",
     "build": "mnemoscope.api",
     "load": "mnemoscope.api",
     "resume": "mnemoscope.api",

@@ -18,9 +18,9 @@ import yaml
 
 from mnemoscope import report
 from mnemoscope.document import Report, Reproduce
-from mnemoscope.errors import UserError
+from mnemoscope.errors import UserError, suggestion
 from mnemoscope.files import held, write_whole
-from mnemoscope.registry import FIRST_CHOICE, KINDS, find, model_kind
+from mnemoscope.registry import ATTACHED, FIRST_CHOICE, KINDS, find, model_kind
 from mnemoscope.training.config import RunConfig
 
 if TYPE_CHECKING:
@@ -93,6 +93,28 @@ def _free_folder(name: str) -> Path:
     safe = name.replace(":", "-").replace("/", "-")
     names = itertools.chain([safe], (f"{safe}-{number}" for number in itertools.count(2)))
     return next(path for path in (Path("runs") / one for one in names) if not path.exists())
+
+
+def attach(model: Any, memory: str, *, tokenizer: Any = None, **options: Any) -> Any:
+    """Give a causal language model of `transformers` a memory: documents, infinite or cache.
+
+    ``attach(model, "documents", layer=15, entries=32)`` returns a `DocumentMemory`, the other two
+    an `EndlessMemory`; ``detach()`` of either gives the model back as it was.
+    """
+    if memory not in ATTACHED:
+        raise UserError(f"cannot attach {memory!r}; {suggestion(memory, ATTACHED)}")
+    from mnemoscope.models.huggingface import config as known
+
+    if memory == "documents":
+        chosen = known.DocumentOptions.make(**options)
+        from mnemoscope.models.huggingface.documents import DocumentMemory
+
+        return DocumentMemory(model, chosen, tokenizer)
+    kind = known.EndlessOptions if memory == "infinite" else known.CacheOptions
+    endless = kind.make(**options)
+    from mnemoscope.models.huggingface.endless import EndlessMemory
+
+    return EndlessMemory(model, endless)
 
 
 def resume(folder: str | Path) -> Run:

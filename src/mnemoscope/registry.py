@@ -157,6 +157,26 @@ STUDIES = {
         "mnemoscope.studies.evolution:Evolution",
         "what do layers keep that learn to translate, to go on, or to fill in?",
     ),
+    "documents": Entry(
+        "mnemoscope.studies.documents:DocumentsStudy",
+        "can a model keep texts by name, and does guidance matter?",
+    ),
+}
+
+# Memories for models of `transformers`: not built, but attached.
+ATTACHED = {
+    "documents": Entry(
+        "mnemoscope.models.huggingface.config:DocumentOptions",
+        "entries that a document switches on or off, after one block",
+    ),
+    "infinite": Entry(
+        "mnemoscope.models.huggingface.config:EndlessOptions",
+        "∞-former: a continuous signal of all windows read before",
+    ),
+    "cache": Entry(
+        "mnemoscope.models.huggingface.config:CacheOptions",
+        "Transformer-XL: keys and values of the last tokens",
+    ),
 }
 
 KINDS = {

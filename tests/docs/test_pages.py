@@ -31,14 +31,17 @@ def run(code: str, folder: Path) -> str:
 
 
 PAGES = ["index.md", "memories.md", "infinite.md", "sparse.md", "training.md", "lenses/horizon.md"]
+WITH_TRANSFORMERS = ["memories.md", "give-documents.md", "give-a-past.md"]
 
 LENSES = [f"lenses/{name}.md" for name in ("capture", "similarity", "information", "change")]
 
 
-@pytest.mark.parametrize("page", [*PAGES, "translation.md", *LENSES])
+@pytest.mark.parametrize(
+    "page", dict.fromkeys([*PAGES, "translation.md", *LENSES, *WITH_TRANSFORMERS])
+)
 def test_code_on_the_page_runs(page: str, tmp_path: Path) -> None:
-    if page == "memories.md":
-        pytest.importorskip("transformers", reason="the page shows a GPT-2 of transformers")
+    if page in WITH_TRANSFORMERS:
+        pytest.importorskip("transformers", reason="the page shows models of transformers")
     code = [code for _, code in blocks(page)]
     assert code
     run("\n".join(code), tmp_path)

@@ -51,13 +51,13 @@
   function draw(node, dark, width) {
     // Plotly writes into what it is given, so each drawing starts from the page's own text.
     const source = parse(`data-${node.dataset.figure}`);
-    const { data, layout } = dark ? darken(source, false) : source;
+    const { data, layout, frames } = dark ? darken(source, false) : source;
     // Keeps zoom and hidden series when only the colours change.
     layout.uirevision = "same";
     layout.width = width || node.clientWidth;
     // A finger that drags over a figure means to scroll the page.
     if (touch.matches) layout.dragmode = false;
-    Plotly.react(node, data, layout, config);
+    Plotly.react(node, { data, layout, frames, config });
     // A width holds for this drawing only; from then on the figure follows the window.
     delete node.layout.width;
   }

@@ -1,0 +1,182 @@
+"""Can a model keep texts by name, and does guidance matter? (Park & Choi 2024, with controls.)
+
+Nothing here imports torch before the study runs, so that a mistyped option shows at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from mnemoscope.document import Section
+from mnemoscope.files import write_whole
+from mnemoscope.progress import progress
+from mnemoscope.studies.study import Study
+
+SELECTS = ("tanh", "relu", "sigmoid")
+ALPHAS = (0.0, 0.1, 1.0)
+STARTS = ("orthogonal", "random", "small")
+DIMS = (2, 16, 128)
+DEPTHS = (1, 2, 3, 4)
+NEGATIVES = ("other", "random", "zero", "perturbed", "hardest")
+ENCODERS = ("tfidf", "hidden")
+
+Setting = dict[str, Any]
+
+
+class DocumentsStudy(Study):
+    """Options of the study; presets change them."""
+
+    title: ClassVar[str] = "Can a model keep texts by name?"
+    question: ClassVar[str] = (
+        "A frozen language model gets entries that each document opens or closes. Does the right "
+        "document make its text likelier and the wrong one less likely; how much of that is "
+        "guidance, how much masking; and what do the entries do?"
+    )
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "quick": {},
+        "paper": {
+            "model": "EleutherAI/pythia-1b-deduped",
+            "source": "hf:EleutherAI/wikitext_document_level/wikitext-103-raw-v1",
+            "documents": 100,
+            "segments": 10,
+            "segment": 128,
+            "entries": 32,
+            "epochs": 50,
+            "batch": 16,
+            "lr": 1e-3,
+            "layers": (0, 5, 10, 15),
+            "seeds": 5,
+        },
+    }
+
+    model: str | None = Field(
+        None, description="a causal model, folder or name; none = a small one, trained here"
+    )
+    source: str | None = Field(
+        None, description="texts: folder or hf:NAME; none = help topics the small model never saw"
+    )
+    documents: int = Field(10, ge=3, description="documents learnt at once")
+    segments: int = Field(2, ge=1, description="segments of each document")
+    segment: int = Field(32, ge=4, description="tokens of a segment")
+    entries: int = Field(64, ge=4, description="entries of the memory")
+    key_dim: int = Field(16, ge=1, description="numbers that represent a document")
+    layers: tuple[int, ...] = Field(
+        (0, 1, 2, 3), min_length=1, description="blocks compared; all else stands behind the last"
+    )
+    epochs: int = Field(70, ge=1, description="times that every segment is learnt")
+    batch: int = Field(32, ge=1, description="segments per step")
+    lr: float = Field(1e-2, gt=0, description="learning rate")
+    base_steps: int = Field(400, ge=1, description="training of the small model")
+    seeds: int = Field(3, ge=1, description="trainings of each kind, each with its own documents")
+    device: str = Field("auto", description="auto, cpu, cuda, mps")
+
+    def settings(self) -> dict[str, Setting]:
+        """All that is trained, by name; a name says which figures need it."""
+        found: dict[str, Setting] = {}
+
+        def put(name: str, looks: Sequence[str] = (), **options: Any) -> None:
+            guidance = {k: options.pop(k) for k in ("alpha", "tau", "negative") if k in options}
+            fitting = {k: options.pop(k) for k in ("lr", "optimizer") if k in options}
+            lengths = options.pop("lengths", False)
+            options = {"layer": self.layers[-1], "key_dim": self.key_dim, **options}
+            options["entries"] = self.entries
+            found[name] = {
+                "options": options,
+                "guidance": guidance,
+                "fitting": {"epochs": self.epochs, "batch": self.batch, "lr": self.lr, **fitting},
+                "looks": list(looks),
+                "lengths": lengths,
+            }
+
+        for select in SELECTS:
+            for alpha in ALPHAS:
+                looks = ["frames", "gates", "split"] if alpha == 0.1 and select != "sigmoid" else []
+                put(f"{select} α={alpha:g}", [*looks, "map"], select=select, alpha=alpha)
+            put(f"plane {select}", ["plane"], select=select, alpha=0.1, key_dim=2)
+            put(f"lengths {select}", ["sizes"], select=select, alpha=0.1, lengths=True)
+        put("fixed", learned=False, alpha=0.1)
+        for control in ("random", "disjoint", "all"):
+            # Where documents outnumber entries, none can have entries of its own.
+            if control != "disjoint" or self.entries >= self.documents:
+                put(f"control {control}", control=control, alpha=0.0)
+        for layer in self.layers:
+            put(f"layer {layer}", layer=layer, alpha=0.1)
+        for dim in DIMS:
+            for start in STARTS:
+                put(f"move {start} {dim}", start=start, key_dim=dim, alpha=1.0)
+            put(f"move sgd {dim}", key_dim=dim, alpha=1.0, optimizer="sgd", lr=0.1)
+        for depth in DEPTHS:
+            put(f"depth {depth}", ["gradients"], depth=depth, select="relu", alpha=1.0, key_dim=2,
+                negative="random")  # fmt: skip
+        for encoder in ENCODERS:
+            put(f"encoder {encoder}", ["newcomers"], start=encoder, learned=False, alpha=0.1)
+        for negative in NEGATIVES[1:]:
+            put(f"negative {negative}", negative=negative, alpha=1.0)
+        return found
+
+    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+        """Train every setting × seed and measure each."""
+        import joblib
+
+        from mnemoscope.studies.documents_base import small_model
+
+        if self.model is None:
+            small_model(folder / "small", steps=self.base_steps)
+        work = [
+            (name, seed, setting)
+            for seed in range(self.seeds)
+            for name, setting in self.settings().items()
+        ]
+        pool = joblib.Parallel(
+            n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
+        )
+        found: dict[str, dict[int, Any]] = {}
+        with progress("documents", len(work)) as show:
+            tasks = (
+                joblib.delayed(_measure)(self, folder, *one, owner=os.getpid()) for one in work
+            )
+            for done, (name, seed, values) in enumerate(pool(tasks), start=1):
+                found.setdefault(name, {})[seed] = values
+                show(done, name)
+        return {
+            "fits": {
+                name: [found[name][seed] for seed in range(self.seeds)] for name in self.settings()
+            },
+            "documents": self.documents,
+            "segments": self.segments,
+            "segment": self.segment,
+            "entries": self.entries,
+            "key_dim": self.key_dim,
+            "layers": list(self.layers),
+            "model": self.model or "the small model",
+        }
+
+    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
+        """Say and draw what was seen."""
+        from mnemoscope.studies import documents_page
+
+        return documents_page.tell(result)
+
+
+def _measure(
+    study: DocumentsStudy, folder: Path, name: str, seed: int, setting: Setting, owner: int
+) -> tuple[str, int, dict[str, Any]]:
+    """One training and what is seen of it, kept so that a stopped study goes on from there."""
+    from mnemoscope.studies.documents_fits import measure
+    from mnemoscope.studies.trials import _settle
+
+    if os.getpid() != owner:
+        _settle(owner)
+    kept = folder / "fits" / f"{name.replace(' ', '-')}-seed{seed}.json"
+    if kept.is_file():
+        values: dict[str, Any] = json.loads(kept.read_text())
+    else:
+        values = measure(study, folder, seed, setting)
+        write_whole(kept, json.dumps(values).encode())
+    return name, seed, values

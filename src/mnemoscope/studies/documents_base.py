@@ -1,0 +1,94 @@
+"""The small language model of the study `documents`: half of CPython's help topics, one minute."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mnemoscope.data.documents import Document, read_documents
+from mnemoscope.data.vocabulary import Merges
+from mnemoscope.progress import progress
+from mnemoscope.seeds import derive
+
+LENGTH, ROWS, LR = 64, 16, 3e-3
+
+
+def halves() -> tuple[list[Document], list[Document]]:
+    """The topics a model is trained on, and those it never sees, always the same ones."""
+    topics = read_documents(None)
+    order = np.random.default_rng(derive(0, "halves")).permutation(len(topics))
+    seen = set(order[: len(topics) // 2].tolist())
+    return (
+        [topic for place, topic in enumerate(topics) if place in seen],
+        [topic for place, topic in enumerate(topics) if place not in seen],
+    )
+
+
+def cut(topics: list[Document], tokenizer: Any, tokens: int) -> dict[str, list[int]]:
+    """Pieces of ``tokens`` token ids each, named after their topic, in an order that mixes them."""
+    found: dict[str, list[int]] = {}
+    for topic in topics:
+        ids = list(tokenizer.encode(topic.text))
+        for part, start in enumerate(range(0, len(ids) - tokens + 1, tokens), start=1):
+            found[f"{topic.name} {part}"] = ids[start : start + tokens]
+    names = list(found)
+    order = np.random.default_rng(derive(0, "order")).permutation(len(names))
+    return {names[place]: found[names[place]] for place in order}
+
+
+def small_model(
+    folder: Path, width: int = 96, layers: int = 4, words: int = 1024, steps: int = 400
+) -> tuple[Any, Any]:
+    """Load the small model and its tokenizer, or train them once and leave them in ``folder``."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    # Its notes on optional parts of itself do not concern a reader of this study.
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    if not (folder / "config.json").is_file():
+        _train(folder, width, layers, words, steps)
+    model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+    return model.eval(), AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> None:
+    import torch
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
+
+    text = "\n\n".join(topic.text for topic in halves()[0])
+    vocabulary = Merges.learn(text, words)
+    ids = torch.from_numpy(vocabulary.encode(text))
+    config = GPTNeoXConfig(
+        vocab_size=vocabulary.size,
+        hidden_size=width,
+        intermediate_size=4 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        max_position_embeddings=512,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(derive(0, "small model"))
+        model = GPTNeoXForCausalLM(config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.1)
+    generator = torch.Generator().manual_seed(derive(0, "small batches"))
+    with progress("small model", steps) as show:
+        for step in range(steps):
+            for group in optimizer.param_groups:
+                warm = min(1.0, (step + 1) / 40)
+                group["lr"] = LR * warm * (0.05 + 0.95 * (1 + math.cos(math.pi * step / steps)) / 2)
+            starts = torch.randint(len(ids) - LENGTH, (ROWS, 1), generator=generator)
+            tokens = ids[starts + torch.arange(LENGTH)]
+            loss = model(input_ids=tokens, labels=tokens, use_cache=False).loss
+            optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            show(step + 1, f"loss {float(loss.detach()):.2f}")
+    folder.mkdir(parents=True, exist_ok=True)
+    PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer).save_pretrained(folder)
+    model.save_pretrained(folder)

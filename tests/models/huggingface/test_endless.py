@@ -1,0 +1,246 @@
+"""An endless past for five families: read in any pieces it is the same, empty it is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hf_families import FAMILIES, WORDS, build, prompt
+
+import mnemoscope as ms
+from mnemoscope.errors import UserError
+from mnemoscope.models.huggingface.endless import EndlessMemory, query_weight
+from mnemoscope.models.huggingface.endless_fitting import fit_endless, lanes, past_worth
+
+OPTIONS: dict[str, Any] = {"window": 8, "basis": 8}
+
+
+def speaking(memory: EndlessMemory) -> EndlessMemory:
+    """Let a memory that has learnt nothing say something."""
+    torch.manual_seed(3)
+    for reader in memory.readers:
+        torch.nn.init.normal_(reader.longterm.out.weight, std=0.3)
+    return memory
+
+
+@torch.no_grad()
+def read(memory: EndlessMemory, tokens: torch.Tensor, pieces: list[int]) -> Any:
+    state, logits = None, []
+    for piece in tokens.split(pieces, 1):
+        out = memory(piece, state)
+        state = out.state
+        logits.append(out.logits)
+    return torch.cat(logits, 1), state
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("cached", [0, 3])
+def test_pieces_of_any_length_are_one_stream(family: str, cached: int) -> None:
+    memory = speaking(ms.attach(build(family), "infinite", cached=cached, **OPTIONS))
+    tokens = prompt(2, 29)
+    whole, end = read(memory, tokens, [29])
+    for pieces in ([8, 8, 8, 5], [1] * 29, [11, 2, 16]):
+        parts, state = read(memory, tokens, pieces)
+        torch.testing.assert_close(parts, whole, atol=1e-4, rtol=1e-4)
+        assert state.nbytes == end.nbytes
+    assert int(end.count[0]) == 29
+    assert end.layers[1].signal.count.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_a_past_it_is_the_base(family: str) -> None:
+    model = build(family)
+    tokens = prompt(2, 20)
+    with torch.no_grad():
+        base = model(tokens).logits
+        memory = speaking(ms.attach(model, "infinite", **OPTIONS))
+        torch.testing.assert_close(memory(tokens[:, :8]).logits, base[:, :8])
+        assert torch.equal(model(tokens).logits, base)
+        state = memory(tokens).state
+        with memory.past(state):
+            assert float((model(tokens).logits - base).abs().max()) > 1e-3
+        assert torch.equal(model(tokens).logits, base)
+        memory.detach()
+        assert torch.equal(model(tokens).logits, base)
+    with pytest.raises(UserError, match="detached"):
+        memory(tokens)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt_neox"])
+def test_the_cache_is_that_of_transformer_xl(family: str) -> None:
+    """With rotary positions a window sees exactly the last keys; one window back is the base."""
+    model = build(family, layers=1)
+    memory = ms.attach(model, "cache", window=8, cached=4)
+    tokens = prompt(2, 16)
+    with torch.no_grad():
+        found = memory(tokens).logits
+        for last in range(8, 16):
+            # One layer: a token of the second window sees the four carried and its own window.
+            seen = model(tokens[:, 4 : last + 1]).logits[:, -1]
+            torch.testing.assert_close(found[:, last], seen, atol=1e-4, rtol=1e-4)
+
+
+def test_learned_positions_read_carried_tokens_again() -> None:
+    model = build("gpt2")
+    memory = ms.attach(model, "cache", window=8, cached=4)
+    tokens = prompt(1, 16)
+    with torch.no_grad():
+        found = memory(tokens).logits[:, 8:]
+        expected = model(tokens[:, 4:]).logits[:, 4:]
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_the_signal_is_what_the_layer_was_given() -> None:
+    model = build("llama")
+    memory = ms.attach(model, "infinite", layers=(1,), **OPTIONS)
+    tokens, seen = prompt(2, 8), []
+    hook = model.model.layers[1].input_layernorm.register_forward_hook(
+        lambda module, given, output: seen.append(output)
+    )
+    with torch.no_grad():
+        state = memory(tokens).state
+    hook.remove()
+    reader = memory.readers[0].longterm
+    expected = reader.write(reader.fresh(2), seen[0])
+    torch.testing.assert_close(state.layers[2].signal.coefficients, expected.coefficients)
+    assert state.layers[1].signal is None
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_queries_start_as_those_of_the_layer(family: str) -> None:
+    from mnemoscope.models.huggingface.blocks import find_attention, find_blocks
+
+    attention: Any = find_attention(find_blocks(build(family))[0])
+    weight = query_weight(attention, 32, 4)
+    assert weight is not None
+    x = torch.randn(5, 32)
+    if hasattr(attention, "q_proj"):
+        expected = x @ attention.q_proj.weight.T
+    elif hasattr(attention, "c_attn"):
+        expected = attention.c_attn(x)[:, :32] - attention.c_attn.bias[:32]
+    else:
+        joint = attention.query_key_value(x) - attention.query_key_value.bias
+        expected = joint.view(5, 4, 24)[:, :, :8].reshape(5, 32)
+    torch.testing.assert_close(x @ weight.T, expected)
+
+
+def test_state_goes_through_generation_and_files(tmp_path: Path) -> None:
+    memory = speaking(ms.attach(build("llama"), "infinite", **OPTIONS))
+    tokens = prompt(2, 20)
+    said = ms.generate(memory, tokens, 15, temperature=0)
+    with torch.no_grad():
+        again = memory(torch.cat((tokens, said.tokens), 1)).logits[:, 19:-1].argmax(-1)
+    assert torch.equal(again, said.tokens)
+    said.state.save(tmp_path / "state")
+    state = ms.State.load(tmp_path / "state")
+    more = ms.generate(memory, said.tokens[:, -1:], 5, state=state, temperature=0)
+    direct = ms.generate(memory, said.tokens[:, -1:], 5, state=said.state, temperature=0)
+    assert torch.equal(more.tokens, direct.tokens)
+
+
+def test_beams_of_the_base_read_their_rows_past() -> None:
+    model = build("llama")
+    memory = speaking(ms.attach(model, "infinite", **OPTIONS))
+    with torch.no_grad():
+        state = memory(prompt(2, 16, seed=5)).state
+    options = {"max_new_tokens": 5, "num_beams": 3, "do_sample": False, "eos_token_id": None}
+    options |= {"pad_token_id": 0}
+    tokens = prompt(2, 4)
+    with memory.past(state):
+        both = model.generate(tokens, **options)
+        slow = model.generate(tokens, use_cache=False, **options)
+    assert torch.equal(both, slow)
+    with memory.past(state.select([1])):
+        assert torch.equal(model.generate(tokens[1:], **options), both[1:])
+
+
+def test_only_the_memory_learns_or_all() -> None:
+    # Every stream repeats one symbol of its own: only the past tells a window's first tokens which.
+    generator = torch.Generator().manual_seed(0)
+    streams = torch.randint(3, WORDS, (8, 8), generator=generator).repeat(1, 24)
+    for learn, horizon in (("memory", 2), ("memory", 1), ("all", 2)):
+        model = build("gpt_neox", layers=1)
+        before = {name: weight.clone() for name, weight in model.state_dict().items()}
+        memory = ms.attach(model, "infinite", gate=horizon > 1, **OPTIONS)
+        losses = fit_endless(memory, streams, steps=12, learn=learn, horizon=horizon, lr=1e-2)
+        assert losses[-1] < losses[0]
+        same = all(torch.equal(before[name], w) for name, w in model.state_dict().items())
+        assert same is (learn == "memory")
+        assert all(weight.requires_grad for weight in model.parameters())
+
+
+def test_the_worth_of_a_past_has_its_controls() -> None:
+    memory = ms.attach(build("gpt2"), "infinite", **OPTIONS)
+    streams = lanes(torch.randint(3, WORDS, (101,)), 3)
+    worth = past_worth(memory, streams)
+    assert worth.own.shape == worth.none.shape == worth.other.shape == (3, 3)
+    # What has learnt nothing says nothing, whoever's past it is.
+    torch.testing.assert_close(torch.tensor(worth.own), torch.tensor(worth.none))
+    torch.testing.assert_close(torch.tensor(worth.own), torch.tensor(worth.other))
+    assert "nats per token" in str(worth)
+    assert "nan" in str(past_worth(memory, streams[:1]))
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    model = build("opt")
+    memory = speaking(ms.attach(model, "infinite", layers=(-1,), **OPTIONS))
+    with torch.no_grad():
+        expected = memory(prompt(1, 20)).logits
+    memory.save(tmp_path)
+    memory.detach()
+    again = EndlessMemory.load(tmp_path, model)
+    with torch.no_grad():
+        assert torch.equal(again(prompt(1, 20)).logits, expected)
+    with pytest.raises(UserError, match="another base"):
+        EndlessMemory.load(tmp_path, build("gpt2"))
+
+
+def test_a_bfloat16_base_with_sticky_memory() -> None:
+    memory = speaking(ms.attach(build("qwen2").bfloat16(), "infinite", sticky=True, **OPTIONS))
+    with torch.no_grad():
+        out = memory(prompt(2, 20))
+    assert out.logits.dtype == torch.bfloat16
+    assert out.state.layers[1].signal.coefficients.dtype == torch.float32
+    assert bool((out.state.layers[1].signal.masses.sum(1) > 0).all())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": 200}, "has 128"),
+        ({"layers": (7,)}, "layer 7 does not exist"),
+        ({"signal": False}, "no memory"),
+        ({"cached": 300}, "less than window"),
+        ({"heads": 5, "window": 8}, "not a multiple"),
+        ({"windw": 8}, "did you mean 'window'"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        ms.attach(build("llama"), "infinite", **options)
+
+
+def test_calls_that_cannot_be() -> None:
+    model = build("llama")
+    memory = ms.attach(model, "infinite", **OPTIONS)
+    with pytest.raises(UserError, match="already"):
+        ms.attach(model, "infinite", **OPTIONS)
+    with pytest.raises(UserError, match="no tokens"):
+        memory(prompt(2, 4)[:, :0])
+    with pytest.raises(UserError, match="whole numbers"):
+        memory(torch.zeros(2, 3))
+    state = memory(prompt(2, 4)).state
+    with pytest.raises(UserError, match="2 rows"):
+        memory(prompt(3, 4), state)
+    with pytest.raises(UserError, match="start them together"):
+        memory(prompt(2, 4), state.reset([1]))
+    with pytest.raises(UserError, match="not from this memory"):
+        memory(prompt(2, 4), ms.build("gru", vocab=WORDS)(prompt(2, 4)).state)
+    with pytest.raises(UserError, match="nothing to learn"):
+        fit_endless(ms.attach(build("gpt2"), "cache", window=8, cached=2), prompt(2, 40), steps=1)
+    with pytest.raises(UserError, match="too short"):
+        fit_endless(memory, prompt(2, 4), steps=1)
+    with pytest.raises(UserError, match="two windows"):
+        past_worth(memory, prompt(2, 9))
