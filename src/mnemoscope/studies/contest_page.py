@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from mnemoscope.gallery import tiles
 from mnemoscope.lenses.looks import Looks, LooksResult
 from mnemoscope.pattern import Pattern, hops
 from mnemoscope.studies.contest import last_bits
+from mnemoscope.studies.telling import ranked
 from mnemoscope.training.run import Run
 
 Floats = NDArray[np.float64]
@@ -30,14 +30,9 @@ def final_bits(result: dict[str, Any], name: str) -> Floats:
 
 
 def order(result: dict[str, Any]) -> str:
-    """The models from best to worst; ``<`` where all seeds agree, ``≈`` where they overlap."""
+    """The models from the fewest bits to the most."""
     bits = {name: final_bits(result, name) for name in result["models"]}
-    ranked = sorted(bits, key=lambda name: float(bits[name].mean()))
-    words = [f"{ranked[0]} ({bits[ranked[0]].mean():.3f})"]
-    for left, right in pairwise(ranked):
-        sign = "<" if bits[left].max() < bits[right].min() else "≈"
-        words.append(f"{sign} {right} ({bits[right].mean():.3f})")
-    return " ".join(words)
+    return ranked(bits, digits=3, lowest_first=True)
 
 
 def differences(result: dict[str, Any], first: str) -> list[str]:

@@ -20,13 +20,11 @@ from pydantic import Field
 
 from mnemoscope.data.images import Images
 from mnemoscope.document import Section
-from mnemoscope.models.config import Sparse
 from mnemoscope.seeds import derive
-from mnemoscope.studies.contest import carried, compete, curve
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.contest import Contest, curve
 
 
-class Drawing(Study):
+class Drawing(Contest):
     """Options of the study; presets change them."""
 
     title: ClassVar[str] = "Pixel by pixel"
@@ -54,69 +52,30 @@ class Drawing(Study):
     levels: int = Field(16, ge=2, le=256, description="brightnesses a pixel can have")
     side: int = Field(32, ge=2, description="pixels a side; only for a folder of images")
     colour: bool = Field(False, description="three channels a pixel; only for a folder of images")
-    patterns: tuple[str, ...] = Field(
-        ("dense", "strided", "fixed", "local"), min_length=1, description="which to compare"
-    )
-    summaries: int = Field(2, ge=1, description="last pixels of a row that later rows see (fixed)")
-    width: int = Field(64, ge=2, description="width of all models")
-    layers: int = Field(4, ge=1, description="layers of all models")
-    heads: int = Field(4, ge=1, description="heads of all models")
     dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
     steps: int = Field(600, ge=1, description="optimiser steps of the first; others by compute")
     batch: int = Field(32, ge=1, description="images per step")
-    learning_rates: tuple[float, ...] = Field(
-        (5e-3, 1e-2, 2e-2), min_length=1, description="tried with the first seed of every pattern"
-    )
-    warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
-    seeds: int = Field(3, ge=1, description="trainings per pattern")
     samples: int = Field(10, ge=1, description="images drawn and completed by every model")
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     def run(self, folder: Path, jobs: int) -> dict[str, Any]:
         """Train every pattern × seed, measure bits per dimension and let each draw."""
         options = {name: getattr(self, name) for name in ("source", "levels", "side", "colour")}
         task = Images.make(**options)
-        row = math.prod(task.shape[1:])
-        models = {
-            name: Sparse.make(
-                vocab=task.vocab,
-                width=self.width,
-                layers=self.layers,
-                heads=self.heads,
-                dropout=self.dropout,
-                pattern=name,
-                stride=row,
-                summaries=self.summaries,
-                positions="axes",
-                axes=task.shape,
-                context=max(2, task.longest),
-            )
-            for name in self.patterns
-        }
-        settings: dict[str, Any] = {"steps": self.steps, "batch": self.batch}
-        settings |= {"warmup": self.warmup, "device": self.device}
-        held_out = min(512, len(task.images("valid")))
-        examine = partial(draw, samples=min(self.samples, len(task.images("valid"))))
-        result = compete(
-            "images",
-            options,
-            models,
-            settings,
-            self.learning_rates,
-            self.seeds,
-            held_out,
-            folder,
-            jobs,
-            examine,
+        models = self.contestants(
+            task.vocab,
+            stride=math.prod(task.shape[1:]),
+            positions="axes",
+            axes=task.shape,
+            context=max(2, task.longest),
         )
-        lengths = [task.longest // 4, task.longest]
+        known = len(task.images("valid"))
+        examine = partial(draw, samples=min(self.samples, known))
+        result = self.compete("images", task, models, min(512, known), folder, jobs, examine)
         return {
             **result,
             "shape": list(task.shape),
             "levels": self.levels,
             "counted": counted_bits(task),
-            "state_lengths": lengths,
-            "state_bytes": carried(models, lengths),
         }
 
     def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:

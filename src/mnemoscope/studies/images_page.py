@@ -25,6 +25,7 @@ from mnemoscope.studies.contest_page import (
     rates,
     watch,
 )
+from mnemoscope.studies.telling import FEWER
 from mnemoscope.training.run import Run
 
 Floats = NDArray[np.float64]
@@ -45,8 +46,7 @@ def _quality(result: dict[str, Any], runs: Path) -> Section:
     first = next(iter(result["models"]))
     counted = Reference(result["counted"], "each place by its own frequencies")
     told = [
-        f"Held-out bits per dimension, best first: {order(result)}. Here < means that every seed "
-        "of the left one needs fewer bits than every seed of the right one, ≈ that they overlap.",
+        f"Held-out bits per dimension, best first: {order(result)}. {FEWER}",
         "; ".join(differences(result, first)) + "." if len(result["models"]) > 1 else "",
         f"A model that knows only how often each place has each brightness needs "
         f"{result['counted']:.3f} bits. {rates(result)}",

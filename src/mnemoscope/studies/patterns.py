@@ -17,12 +17,10 @@ from pydantic import Field, model_validator
 
 from mnemoscope.data.passages import Passages
 from mnemoscope.document import Section
-from mnemoscope.models.config import Sparse
-from mnemoscope.studies.contest import carried, compete
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.contest import Contest
 
 
-class Reading(Study):
+class Reading(Contest):
     """Options of the study; presets change them."""
 
     title: ClassVar[str] = "Sparse patterns on text"
@@ -52,24 +50,9 @@ class Reading(Study):
         None, description="a file, a folder, hf:OWNER/NAME[/CONFIG]; none = CPython's help topics"
     )
     length: int = Field(256, ge=2, description="bytes in a passage")
-    patterns: tuple[str, ...] = Field(
-        ("dense", "strided", "fixed", "local"), min_length=1, description="which to compare"
-    )
     stride: int = Field(16, ge=2, description="bytes of a block and of the window")
     summaries: int = Field(4, ge=1, description="last bytes of a block that later ones see (fixed)")
-    width: int = Field(64, ge=2, description="width of all models")
-    layers: int = Field(4, ge=1, description="layers of all models")
-    heads: int = Field(4, ge=1, description="heads of all models")
-    dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
-    steps: int = Field(300, ge=1, description="optimiser steps of the first; others by compute")
-    batch: int = Field(8, ge=1, description="passages per step")
-    learning_rates: tuple[float, ...] = Field(
-        (5e-3, 1e-2, 2e-2), min_length=1, description="tried with the first seed of every pattern"
-    )
-    warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
-    seeds: int = Field(3, ge=1, description="trainings per pattern")
     held_out: int = Field(64, ge=1, description="held-out passages asked")
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -81,40 +64,9 @@ class Reading(Study):
         """Train every pattern × seed and measure bits per byte."""
         options = {"source": self.source, "unit": "bytes", "length": self.length}
         task = Passages.make(**options)
-        models = {
-            name: Sparse.make(
-                vocab=task.vocab,
-                width=self.width,
-                layers=self.layers,
-                heads=self.heads,
-                dropout=self.dropout,
-                pattern=name,
-                stride=self.stride,
-                summaries=self.summaries,
-                context=self.length,
-            )
-            for name in self.patterns
-        }
-        settings: dict[str, Any] = {"steps": self.steps, "batch": self.batch}
-        settings |= {"warmup": self.warmup, "device": self.device}
-        result = compete(
-            "passages",
-            options,
-            models,
-            settings,
-            self.learning_rates,
-            self.seeds,
-            self.held_out,
-            folder,
-            jobs,
-        )
-        lengths = [self.length // 4, self.length]
-        return {
-            **result,
-            "counted": counted_bits(task),
-            "state_lengths": lengths,
-            "state_bytes": carried(models, lengths),
-        }
+        models = self.contestants(task.vocab, self.stride, context=self.length)
+        result = self.compete("passages", task, models, self.held_out, folder, jobs)
+        return {**result, "counted": counted_bits(task)}
 
     def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
         """Say and draw what was seen."""

@@ -22,6 +22,7 @@ from mnemoscope.studies.contest_page import (
     rates,
     watch,
 )
+from mnemoscope.studies.telling import FEWER
 
 # Tokens of the map that is drawn: more would only make its grid too fine to see.
 DRAWN = 64
@@ -42,8 +43,7 @@ def _quality(result: dict[str, Any]) -> Section:
     first = next(iter(result["models"]))
     counted = [Reference(bits, name) for name, bits in result["counted"].items()]
     told = [
-        f"Held-out bits per byte, best first: {order(result)}. Here < means that every seed of "
-        "the left one needs fewer bits than every seed of the right one, ≈ that they overlap.",
+        f"Held-out bits per byte, best first: {order(result)}. {FEWER}",
         "; ".join(differences(result, first)) + "." if len(result["models"]) > 1 else "",
         rates(result),
     ]

@@ -11,20 +11,31 @@ from numpy.typing import ArrayLike, NDArray
 from mnemoscope.document import Cell
 from mnemoscope.figure import Series
 
-# What ">" and "≈" mean in `ranked`, to be said once on a page.
+# What the signs of `ranked` mean, to be said once on a page.
 SIGNS = (
     "Here > means that every seed of the left one beats every seed of the right one, ≈ that they "
     "overlap."
 )
+FEWER = (
+    "Here < means that every seed of the left one needs fewer bits than every seed of the right "
+    "one, ≈ that they overlap."
+)
 
 
-def ranked(values: Mapping[str, NDArray[np.float64]]) -> str:
-    """Order names by mean over seeds; ``>`` where all seeds agree, ``≈`` where they do not."""
-    order = sorted(values, key=lambda name: -values[name].mean())
-    words = [f"{order[0]} ({values[order[0]].mean():.2f})"]
+def ranked(
+    values: Mapping[str, NDArray[np.float64]], digits: int = 2, lowest_first: bool = False
+) -> str:
+    """Order names by mean over seeds; ``>`` where all seeds agree, ``≈`` where they do not.
+
+    With ``lowest_first`` the smallest comes first, and ``<`` stands where all seeds agree.
+    """
+    turn = -1 if lowest_first else 1
+    order = sorted(values, key=lambda name: -turn * float(values[name].mean()))
+    words = [f"{order[0]} ({values[order[0]].mean():.{digits}f})"]
     for left, right in pairwise(order):
-        sign = ">" if values[left].min() > values[right].max() else "≈"
-        words.append(f"{sign} {right} ({values[right].mean():.2f})")
+        apart = (turn * values[left]).min() > (turn * values[right]).max()
+        sign = ("<" if lowest_first else ">") if apart else "≈"
+        words.append(f"{sign} {right} ({values[right].mean():.{digits}f})")
     return " ".join(words)
 
 
