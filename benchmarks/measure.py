@@ -6,11 +6,14 @@ figure, the middle half of the rounds its spread. Time is process CPU time on on
 
 from __future__ import annotations
 
+import re
+import resource
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -60,6 +63,18 @@ def interleave(ways: Mapping[str, Callable[[], object]], rounds: int) -> Times:
             if number > 0:
                 times[name].append(spent)
     return times
+
+
+def peak_memory() -> int:
+    """Kilobytes of this process at its peak.
+
+    Linux starts a child's `ru_maxrss` from its parent's size, so a small child of a large parent
+    would seem to need nothing; what `/proc` says begins anew with every program.
+    """
+    status = Path("/proc/self/status")
+    if status.exists() and (found := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
+        return int(found[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def ratio(over: list[float], under: list[float]) -> Ratio:

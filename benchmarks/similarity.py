@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.measure import Ratio, Row, interleave, milliseconds, ratio
+from benchmarks.measure import Ratio, Row, interleave, milliseconds, peak_memory, ratio
 from mnemoscope.lenses.cca import Canonical, projection_weighted
 from mnemoscope.lenses.clusters import cluster
 from mnemoscope.lenses.entropy import mutual
@@ -141,7 +140,7 @@ def peak(n: int, d: int, way: str) -> int:
     else:
         kept = list(blocks)
         textbook(np.concatenate([a for a, _ in kept]), np.concatenate([b for _, b in kept]))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak_memory()
 
 
 def _memory(n: int, d: int) -> Row:

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from benchmarks.measure import Ratio, Row, interleave, milliseconds, ratio
+from benchmarks.measure import Ratio, Row, interleave, milliseconds, peak_memory, ratio
 from mnemoscope.memory.sparse import attend, attend_masked
 from mnemoscope.pattern import Pattern
 
@@ -113,19 +113,16 @@ def _peak(name: str, length: int) -> float:
 
 def step(name: str, length: int) -> None:
     """Print the megabytes that one forward and backward pass needs at its peak."""
-    import resource
-
     torch.set_num_threads(1)
     # Dense attention keeps what it keeps at any length; a minute's wait would tell no more.
     heads = 1 if name == "dense" and length > 16384 else HEADS
     for tokens in (64, length):
         query, key, value = given = _draw(tokens, heads)
         wanted = torch.ones_like(query)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_memory()
         found = attend(query, key, value, _pattern(name, tokens))
         torch.autograd.grad(found, given, wanted)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(peak / 1024 * HEADS / heads)
+    print((peak_memory() - before) / 1024 * HEADS / heads)
 
 
 def _draw(length: int, heads: int = HEADS) -> tuple[Tensor, Tensor, Tensor]:
