@@ -37,6 +37,33 @@ def test_a_lens_leaves_a_page_and_tables(name, home, tmp_path, capsys):
     assert "tokens at 3 sites" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["change", "influence"])
+def test_tokens_can_be_grouped_by_tags(name, home, tmp_path):
+    lines = (home / "text.txt").read_text().splitlines()
+    vowels = [" ".join("vowel" if c in "aeiou" else "other" for c in line) for line in lines]
+    (tmp_path / "tags.txt").write_text("\n".join(vowels))
+    model = ["--model", str(home / "one"), "--tags", str(tmp_path / "tags.txt")]
+    run(home, name, *model, "--tokens", "2000", "--out", str(tmp_path / "o"))
+    (table,) = (tmp_path / "o" / "figures").glob(f"{name}-by-tag.csv")
+    assert {"vowel", "other"} <= set(table.read_text().replace("\n", ",").split(","))
+
+
+def test_tags_that_do_not_fit_say_which_line_and_its_tokens(home, tmp_path, capsys):
+    lines = (home / "text.txt").read_text().splitlines()
+    model = ["--model", str(home / "one"), "--text", str(home / "text.txt")]
+    for name, tags, message in (
+        ("change", "\n".join(["x y"] * len(lines)), "line 1 has 2 tags for 20 tokens: t h e"),
+        ("change", "x y", f"1 lines of tags for {len(lines)} lines of text"),
+        ("information", "x y", "tags are for change and influence"),
+    ):
+        (tmp_path / "tags.txt").write_text(tags)
+        more = ["--tags", str(tmp_path / "tags.txt"), "--out", str(tmp_path / "o")]
+        with pytest.raises(SystemExit) as stopped:
+            main(["lens", name, *model, *more])
+        assert stopped.value.code == 2
+        assert message in " ".join(capsys.readouterr().err.split())
+
+
 def test_two_models_are_held_against_each_other(home, tmp_path):
     both = ["--model", str(home / "one"), "--model", str(home / "two")]
     run(home, "similarity", *both, "--tokens", "2000", "--out", str(tmp_path / "o"))

@@ -160,7 +160,9 @@ def lens(
     found = inspect(name, models, texts, **options)
     shown = " ".join(f"--model {shlex.quote(str(model))}" for model in models)
     command = f"mnemoscope lens {name} {shown} --text FILE --out {shlex.quote(str(folder))}"
-    config = yaml.safe_dump({"lens": name, "texts": len(texts), **options}, sort_keys=False)
+    config = yaml.safe_dump(
+        {"lens": name, "texts": len(texts), **options, "tags": "tags" in options}, sort_keys=False
+    )
     seconds = time.perf_counter() - began
     document = Report(
         found.title, found.question, found.sections, Reproduce.here(command, config, seconds, 1)

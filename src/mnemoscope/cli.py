@@ -214,6 +214,7 @@ def look(
     tokens: int = 50_000,
     clusters: int | None = None,
     samples: int | None = None,
+    tags: Path | None = None,
 ) -> None:
     """Look inside a model, or at two of them side by side, while they read a text.
 
@@ -238,22 +239,37 @@ def look(
     samples
         Tokens per group of frequency, for change and influence; by default as many as allow
         the four largest groups to be compared.
+    tags
+        A file with a line for every line of the text and in it a tag for every token, such as its
+        part of speech: for change and influence by tag instead of by frequency.
     """
-    if not text.is_file():
-        raise UserError(f"there is no file {text}")
-    try:
-        lines = [line.strip() for line in text.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {text}: {error}") from error
-    lines = [line for line in lines if line]
+    lines = _lines(text)
     if not lines:
         raise UserError(f"{text} is empty: there is nothing to read")
+    tagged = [line.split() for line in _lines(tags)] if tags else None
     from mnemoscope.api import lens as run_lens
 
-    options = {"clusters": clusters, "samples": samples, "length": length, "tokens": tokens}
+    options: dict[str, Any] = {
+        "clusters": clusters,
+        "samples": samples,
+        "length": length,
+        "tokens": tokens,
+    }
+    options |= {"tags": tagged} if tagged else {}
     places = [site.strip() for site in sites.split(",")]
     page = run_lens(name, model, lines, out, sites=places, **options)
     Console().print(f"[bold]page[/bold]  {escape(str(page.absolute()))}", soft_wrap=True)
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a file that are not empty."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    return [line for line in lines if line]
 
 
 @app.command(

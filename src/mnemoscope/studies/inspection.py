@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mnemoscope.document import Figure, Section
 from mnemoscope.errors import UserError
 from mnemoscope.lenses.capture import capture, estimate, side_by_side
 from mnemoscope.lenses.change import Change, GroupedResult
-from mnemoscope.lenses.groups import Groups, by_frequency, counted
+from mnemoscope.lenses.groups import Groups, by_frequency, by_tags, counted
 from mnemoscope.lenses.influence import Influence
 from mnemoscope.lenses.information import Information
 from mnemoscope.lenses.reader import Reader, check_same_tokens, open_reader, to_batches
 from mnemoscope.lenses.similarity import Similarity
 from mnemoscope.training.progress import progress
 
+Ints = NDArray[np.int64]
 # How many groups of frequency are compared when nobody says how many tokens each must have.
 LARGEST = 4
 
@@ -42,8 +44,12 @@ def inspect(
     tokens: int = 50_000,
     clusters: int | None = None,
     samples: int | None = None,
+    tags: Sequence[Sequence[str]] | None = None,
 ) -> Inspection:
-    """Read texts with models and look with the lens ``name``."""
+    """Read texts with models and look with the lens ``name``.
+
+    ``tags[text][token]`` groups the tokens of change and influence, which else go by frequency.
+    """
     kinds: dict[str, Callable[..., Inspection]] = {
         "information": _information,
         "similarity": _similarity,
@@ -57,22 +63,64 @@ def inspect(
     readers = [open_reader(model) for model in models]
     check_same_tokens(readers)
     limit = min([length, *(one.limit for one in readers if one.limit is not None)])
-    few = _some(readers[0], texts, limit, tokens)
+    if readers[0].encode is None:
+        raise UserError(f"{readers[0].name} has no vocabulary: it cannot read text")
+    ids = readers[0].encode(texts)
+    chosen = _some([len(one) for one in ids], tokens)
+    few = [texts[place] for place in chosen]
     print(estimate(readers[0], to_batches(readers[0], few, limit, 32), sites))
+    groups = None
+    if tags is not None:
+        if name not in ("change", "influence"):
+            raise UserError(f"tags are for change and influence, not for {name}")
+        groups = _tagged(readers[0], ids, tags, chosen, limit)
     return kinds[name](
-        readers, few, sites=list(sites), length=limit, clusters=clusters, samples=samples, name=name
+        readers,
+        few,
+        sites=list(sites),
+        length=limit,
+        clusters=clusters,
+        samples=samples,
+        name=name,
+        groups=groups,
     )
 
 
-def _some(reader: Reader, texts: Sequence[str], length: int, tokens: int) -> list[str]:
-    """Evenly spread texts with about so many tokens in all."""
-    if reader.encode is None:
-        raise UserError(f"{reader.name} has no vocabulary: it cannot read text")
-    lengths = np.array([len(one) for one in reader.encode(texts)])
-    if lengths.sum() <= tokens:
-        return list(texts)
-    step = float(lengths.sum()) / tokens
-    return [texts[int(place * step)] for place in range(int(len(texts) / step))]
+def _some(lengths: Sequence[int], tokens: int) -> list[int]:
+    """Which texts to read: evenly spread, with about so many tokens in all."""
+    step = max(1.0, sum(lengths) / tokens)
+    return [int(place * step) for place in range(max(1, int(len(lengths) / step)))]
+
+
+def _tagged(
+    reader: Reader,
+    ids: Sequence[Ints],
+    tags: Sequence[Sequence[str]],
+    chosen: list[int],
+    limit: int,
+) -> Groups:
+    """Groups by tag; tokens that stand for no piece of the text, such as [CLS], have none."""
+    if len(tags) != len(ids):
+        raise UserError(f"{len(tags)} lines of tags for {len(ids)} lines of text")
+    aligned = []
+    for place in chosen:
+        real = [int(token) not in reader.special for token in ids[place]]
+        if len(real) > limit:
+            raise UserError(
+                f"line {place + 1} has {len(real)} tokens, {limit} are read at once: tagged lines "
+                "must be read whole, so give a larger --length or shorter lines"
+            )
+        if sum(real) != len(tags[place]):
+            words = " ".join(
+                reader.decode(int(token)) for token, is_real in zip(ids[place], real, strict=True)
+                if is_real
+            )  # fmt: skip
+            raise UserError(
+                f"line {place + 1} has {len(tags[place])} tags for {sum(real)} tokens: {words}"
+            )
+        given = iter(tags[place])
+        aligned.append([next(given) if is_real else "" for is_real in real])
+    return by_tags(aligned)
 
 
 def _seen(readers: Sequence[Reader], texts: list[str], sites: list[str], length: int) -> Any:
@@ -165,10 +213,11 @@ def _similarity(
 
 def _grouped(
     readers: list[Reader], texts: list[str], *, sites: list[str], length: int,
-    samples: int | None, name: str, **rest: Any,
+    samples: int | None, name: str, groups: Groups | None, **rest: Any,
 ) -> Inspection:  # fmt: skip
     (reader,) = readers
-    groups = by_frequency(counted(reader, texts, length=length))
+    tagged = groups is not None
+    groups = groups or by_frequency(counted(reader, texts, length=length))
     quota = samples or _fitting(groups)
     found: GroupedResult
     if name == "change":
@@ -191,8 +240,10 @@ def _grouped(
         f"The most {name} is that of {most} ({mean.max():.4f} in the mean over layers), the least "
         f"that of {least} ({mean.min():.4f}).",
     ]
-    caption = "Band: two standard errors. Rank 1 is the most frequent token."
-    figure = Figure(f"{name.capitalize()} by frequency", found.figure(), caption, found.table())
+    caption = "Band: two standard errors."
+    caption += "" if tagged else " Rank 1 is the most frequent token."
+    title = f"{name.capitalize()} by {'tag' if tagged else 'frequency'}"
+    figure = Figure(title, found.figure(), caption, found.table())
     return Inspection(name.capitalize(), question, [Section("What was seen", [*said, figure])])
 
 
