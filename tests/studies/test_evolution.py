@@ -8,7 +8,7 @@ import pytest
 import mnemoscope as ms
 from mnemoscope.errors import UserError
 from mnemoscope.studies.evolution import OBJECTIVES, Evolution
-from mnemoscope.studies.evolution_page import between, claims, curves, verdict
+from mnemoscope.studies.evolution_claims import between, claims, curves, verdict
 
 SMALL = {
     "steps": 3,
