@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
+
+log = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -61,24 +64,28 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
         if scope["type"] != "http":
-            return
+            return None
         headers = {
             key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
         }
         refused = self._refused(scope, headers)
         if refused is not None:
-            await _answer(send, *refused)
-            return
+            return await _answer(send, *refused)
         if self.token is not None and self._asked(scope) == self.token:
             # The token leaves the address bar, where it could be copied along.
             cookie = f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-            await _answer(send, 303, "", {"location": "/", "set-cookie": cookie})
-            return
-        body = _Body(receive)
+            return await _answer(send, 303, "", {"location": "/", "set-cookie": cookie})
         try:
-            await self.app(scope, body, _with_headers(send))
-        except _TooMuchError as error:
-            await _answer(send, error.status, str(error))
+            body = await _whole(receive)
+        except TimeoutError:
+            return await _answer(send, 408, "the request took too long to arrive")
+        if body is None:
+            return await _answer(send, 413, f"a request may have {MOST_BYTES} bytes")
+        try:
+            await self.app(scope, _replay(body, receive), _with_headers(send))
+        except Exception:  # the page was told already; whoever runs the server wants to know more
+            log.exception("%s failed", scope["path"])
+        return None
 
     def _refused(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -124,30 +131,27 @@ def _visit(scope: Scope, headers: dict[str, str]) -> bool:
     return scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
 
 
-class _TooMuchError(Exception):
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
-        self.status = status
+async def _whole(receive: Receive) -> bytes | None:
+    """All that a request brings, None when it is too much; `TimeoutError` when it comes slowly."""
+    body, more = b"", True
+    async with asyncio.timeout(SLOWEST):
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > MOST_BYTES:
+                return None
+    return body
 
 
-class _Body:
-    """What comes in, as long as it comes soon and is not too much."""
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """The body once, then whatever comes: that the reader has left."""
+    first = iter([{"type": "http.request", "body": body, "more_body": False}])
 
-    def __init__(self, receive: Receive) -> None:
-        self.receive, self.seen, self.whole = receive, 0, False
+    async def again() -> MutableMapping[str, Any]:
+        return next(first, None) or await receive()
 
-    async def __call__(self) -> MutableMapping[str, Any]:
-        if self.whole:  # from here on one waits for the reader to leave, however long
-            return await self.receive()
-        try:
-            message = await asyncio.wait_for(self.receive(), SLOWEST)
-        except TimeoutError:
-            raise _TooMuchError(408, "the request took too long to arrive") from None
-        self.seen += len(message.get("body", b""))
-        self.whole = not message.get("more_body", False)
-        if self.seen > MOST_BYTES:
-            raise _TooMuchError(413, f"a request may have {MOST_BYTES} bytes")
-        return message
+    return again
 
 
 def _with_headers(send: Send) -> Send:

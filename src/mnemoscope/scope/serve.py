@@ -17,6 +17,7 @@ from mnemoscope.scope.server import build
 
 # Connections at a time; those of a browser stay open for a while.
 MOST_CONNECTIONS = 256
+LAST_PORT = 65535
 
 
 class Page:
@@ -25,10 +26,12 @@ class Page:
     def __init__(
         self, root: Path, given: list[str], texts: Path | None, host: str, port: int
     ) -> None:
+        if not 0 <= port <= LAST_PORT:
+            raise UserError(f"there is no port {port}: choose another --port, or 0 for any")
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             self.socket = socket.create_server((host, port), family=family, backlog=128)
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             raise UserError(
                 f"cannot open {host}:{port} ({error}); choose another --port, or 0 for any"
             ) from error

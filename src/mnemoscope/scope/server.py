@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from pathlib import Path
@@ -24,8 +23,6 @@ from mnemoscope.errors import UserError
 from mnemoscope.scope import colours, desk, texts
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.library import Library
-
-log = logging.getLogger(__name__)
 
 KINDS = {
     ".html": "text/html",
@@ -118,8 +115,8 @@ def build(library: Library, table: desk.Desk, books: Path | None) -> FastAPI:
         return Response(found, media_type="application/json")
 
     @app.get("/api/progress")
-    async def progress(request: Request) -> StreamingResponse:
-        return StreamingResponse(_news(library, request), media_type="text/event-stream")
+    async def progress() -> StreamingResponse:
+        return StreamingResponse(_news(library), media_type="text/event-stream")
 
     @app.get("/files/{name:path}")
     def files(name: str) -> Response:
@@ -132,12 +129,10 @@ def build(library: Library, table: desk.Desk, books: Path | None) -> FastAPI:
     return app
 
 
-async def _news(library: Library, request: Request) -> AsyncIterator[str]:
+async def _news(library: Library) -> AsyncIterator[str]:
     """Studies and runs as they are, each time that something has changed."""
     told = ""
     for _ in range(int(LISTENS / PAUSE)):
-        if await request.is_disconnected():
-            return
         now = json.dumps(await run_in_threadpool(library.news))
         yield f"data: {now}\n\n" if now != told else ": still here\n\n"
         told = now
@@ -158,27 +153,19 @@ def _asset(name: str) -> Response:
 def _explain(app: FastAPI) -> None:
     """Whatever goes wrong becomes words on the page; the server lives on."""
 
-    def told(status: int, words: str) -> Response:
-        content = json.dumps({"error": words})
-        return Response(content, status_code=status, media_type="application/json")
-
-    def answer(kind: type[Exception], status: int, words: Callable[[Any], str]) -> None:
+    def answer(kind: type[Exception], status: int | None, words: Callable[[Any], str]) -> None:
         @app.exception_handler(kind)
         async def handle(request: Request, error: Exception) -> Response:
-            return told(status, words(error))
+            content = json.dumps({"error": words(error)})
+            code = getattr(error, "status_code", 500) if status is None else status
+            return Response(content, status_code=code, media_type="application/json")
 
     answer(UserError, 400, str)
     answer(desk.BusyError, 503, str)
-    answer(HTTPException, 404, lambda error: str(error.detail))
+    answer(HTTPException, None, lambda error: str(error.detail))
     answer(RequestValidationError, 422, _invalid)
-
-    @app.middleware("http")
-    async def survive(request: Request, call_next: Any) -> Any:
-        try:
-            return await call_next(request)
-        except Exception as error:  # a model can fail in any way; the page says in which
-            log.exception("%s failed", request.url.path)
-            return told(500, f"{type(error).__name__}: {str(error)[:300]}")
+    # A model can fail in any way; the page says in which.
+    answer(Exception, 500, lambda error: f"{type(error).__name__}: {str(error)[:300]}")
 
 
 def _invalid(error: RequestValidationError) -> str:

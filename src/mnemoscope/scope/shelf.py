@@ -50,7 +50,9 @@ def scan(root: Path) -> list[Item]:
 
 def _walk(root: Path, folder: Path, depth: int) -> Iterator[Item]:
     try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+        with os.scandir(folder) as found:
+            # A link may lead out of the folder of runs, or round in a circle.
+            names = sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
         kind = kind_of(files_of(folder))
     except OSError:
         return
@@ -59,19 +61,19 @@ def _walk(root: Path, folder: Path, depth: int) -> Iterator[Item]:
     if depth == DEEPEST or kind in ("run", "huggingface"):
         return
     for name in names:
-        child = folder / name
-        # A link may lead out of the folder of runs, or round in a circle.
-        if not name.startswith(".") and name not in SKIPPED and not child.is_symlink():
-            yield from _walk(root, child, depth + 1)
+        if not name.startswith(".") and name not in SKIPPED:
+            yield from _walk(root, folder / name, depth + 1)
 
 
 def files_of(folder: Path) -> set[str]:
     """Names of the files in a folder; settings that are a link may be those of somebody else."""
-    return {
-        entry.name
-        for entry in os.scandir(folder)
-        if entry.is_file() and not (entry.name.endswith(".yaml") and entry.is_symlink())
-    }
+    with os.scandir(folder) as found:
+        return {
+            entry.name
+            for entry in found
+            if entry.is_file(follow_symlinks=False)
+            or (entry.is_symlink() and not entry.name.endswith(".yaml"))
+        }
 
 
 def kind_of(files: set[str]) -> str | None:

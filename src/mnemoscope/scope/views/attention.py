@@ -19,7 +19,8 @@ from mnemoscope.scope.views.view import Floats, Ints, Looked, Part, slots, sprea
 
 def look_at(queries: Tensor, keys: Tensor, allowed: Tensor, scale: float | None = None) -> Floats:
     """Softmax attention, averaged over heads: (1, H, T, E) over (1, H, S, E) -> (T, S)."""
-    scores = queries.float() @ keys.float().transpose(2, 3)
+    exact = torch.promote_types(queries.dtype, torch.float32)
+    scores = queries.to(exact) @ keys.to(exact).transpose(2, 3)
     scores = scores * (queries.shape[3] ** -0.5 if scale is None else scale)
     weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
     found: Floats = weights[0].mean(0).double().cpu().numpy()

@@ -90,7 +90,7 @@ export function lines(options) {
     const every = Math.max(1, Math.ceil((places.length * widest) / inner.w));
     const below = places
       .filter((one, place) => place % every === 0)
-      .map(([at, label]) => s("text", { class: "tick", x: x(at), y: base + 17, "text-anchor": "middle" }, label));
+      .map(([at, label]) => s("text", { class: "tick", x: Math.min(x(at), width - label.length * 3.2), y: base + 17, "text-anchor": "middle" }, label));
     const bands = shown
       .filter((one) => one.low)
       .map((one) => {

@@ -130,6 +130,7 @@ class Live {
       if (this.other.value) {
         const beside = { model: this.other.value, text: ask.text, segments: first.segments };
         this.readers.push(new Reader(await post("read", beside)));
+        this.readers[0].pair(this.readers[1]);
       }
       this.segments = Math.min(...this.readers.map((one) => one.found.segments));
       this.stage.replaceChildren(this.toolbar(), h("div", { class: this.readers.length > 1 ? "pair" : "single" }, this.readers.map((one) => one.node)));

@@ -35,6 +35,12 @@ export class Reader {
     );
   }
 
+  // Two that read the same tokens are pointed at together.
+  pair(other) {
+    const same = this.found.tokens.length === other.found.tokens.length && this.found.tokens.every((text, place) => text === other.found.tokens[place]);
+    if (same) [this.partner, other.partner] = [other, this];
+  }
+
   async show(segment) {
     const asked = (this.asked = segment);
     const frame = await post("step", { reading: this.found.reading, segment });
@@ -57,9 +63,10 @@ export class Reader {
     this.point(this.text.chosen);
   }
 
-  // Someone points at a token, or at none (null).
-  point(token) {
+  // Someone points at a token, or at none (null); a reader of the same tokens looks there too.
+  point(token, followed = false) {
     if (!this.frame) return;
+    if (this.partner && !followed) this.partner.point(token, true);
     const known = token !== null && token < this.frame.read ? token : null;
     this.text.tint(this.frame, known);
     this.inspector.replaceChildren(...inspect(this.frame, this.found.tokens, known));

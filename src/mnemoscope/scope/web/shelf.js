@@ -44,34 +44,38 @@ function progressOf(study) {
   );
 }
 
-// A study as a card that follows the news.
-export function card(study, signal) {
-  const status = h("div", {}, badge(study), progressOf(study));
-  const stop = { signal };
+// How far a study is; it follows the news.
+export function status(study, signal) {
+  const node = h("div", { class: "status" }, badge(study), progressOf(study));
   addEventListener(
     "news",
     ({ detail }) => {
       const now = detail.studies.find((one) => one.id === study.id);
-      if (now) status.replaceChildren(badge(now), progressOf(now));
+      if (now) node.replaceChildren(badge(now), progressOf(now));
     },
-    stop,
+    { signal },
   );
+  return node;
+}
+
+function card(study, signal) {
   return h(
     "article",
     { class: "card", "data-id": study.id },
     h("h3", {}, h("a", { href: where("study", study.id) }, study.id === "." ? study.study : study.id)),
     h("p", {}, study.question || study.study),
-    status,
+    status(study, signal),
   );
 }
 
-export function runTable(runs, caption) {
+// ``within`` is a folder that all names begin with.
+export function runTable(runs, caption, within = "") {
   const head = ["Run", "Memory", "Task", "Steps", ""].map((title) => h("th", { scope: "col", class: title === "Steps" ? "number" : null }, title));
   const rows = runs.map((run) =>
     h(
       "tr",
       {},
-      h("td", {}, h("a", { href: where("run", run.id) }, run.id)),
+      h("td", {}, h("a", { href: where("run", run.id) }, run.id.slice(within.length))),
       h("td", {}, run.label),
       h("td", {}, run.task),
       h("td", { class: "number" }, run.finished ? `${run.steps ?? run.step}` : `${run.step} / ${run.steps ?? "?"}`),

@@ -83,6 +83,6 @@ export function signal(one, frame, tokens, choose, titled) {
     line.setAttribute("x2", at);
   }
   const entries = [{ name: "density, mean over heads", style: 0 }];
-  const node = titled(one, "signal", h("p", { class: "quiet" }, words), legend(entries), h("p", { class: "axis-title" }, "density of looks; thin lines are heads, the grey hill is the size of the signal"), drawing);
+  const node = titled(one, "signal", h("p", { class: "quiet" }, words), legend(entries), h("p", { class: "axis-title" }, `density of looks; thin lines are heads, the grey hill is the size of the signal${one.sticky.length ? "; below, attention since the last write, which the next one follows" : ""}`), drawing);
   return { node, mark };
 }

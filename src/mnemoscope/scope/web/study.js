@@ -3,7 +3,7 @@
 import { file, get } from "./api.js";
 import { lines } from "./chart.js";
 import { count, h, number } from "./dom.js";
-import { badge, card, runTable, watch, where } from "./shelf.js";
+import { badge, runTable, status, watch, where } from "./shelf.js";
 
 const SANDBOX = "allow-scripts allow-downloads";
 
@@ -67,11 +67,11 @@ function picturesOf(study) {
 export async function study(name, query, signal) {
   const found = await get("study", { id: name });
   return [
-    h("header", {}, h("h1", {}, found.study), h("p", { class: "question" }, found.question)),
-    h("div", { class: "cards" }, card(found, signal)),
+    h("header", {}, h("h1", {}, found.id === "." ? found.study : found.id), h("p", { class: "question" }, found.question)),
+    status(found, signal),
     found.page ? pageOf(found, signal) : h("p", { class: "quiet" }, "The page appears when the study is finished."),
     picturesOf(found),
-    found.runs.length ? h("section", {}, h("h2", {}, "Runs"), runTable(found.runs, "Runs of the study")) : null,
+    found.runs.length ? h("section", {}, h("h2", {}, "Runs"), runTable(found.runs, "Runs of the study", found.id === "." ? "runs/" : `${found.id}/runs/`)) : null,
     h("section", {}, h("h2", {}, "Configuration"), h("pre", { tabindex: "0" }, found.config)),
   ].filter(Boolean);
 }

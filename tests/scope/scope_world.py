@@ -1,0 +1,54 @@
+"""The small world that tests of the page share: names, texts, and where they lie."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+EVIL = "<img src=x onerror=window.hacked=1>"
+STORY = "The cat <b>sat</b> on the mat. " + EVIL + " Then the cat sat on a hat, and the rat ran. "
+TEXTS = {
+    "kettle": "The kettle sang on the stove while rain ran down the dark window.",
+    EVIL: "Boats came home at dusk, and gulls fought loudly over broken crates.",
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """The folder of runs, and one of texts beside it."""
+
+    runs: Path
+    texts: Path
+
+
+class Client:
+    """Speaks to a page over a socket, and can say whatever it likes."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.host, self.port = page.socket.getsockname()[:2]
+
+    def ask(
+        self,
+        path: str,
+        body: Any = None,
+        method: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, Any, dict[str, str]]:
+        """Status, content (decoded if JSON) and headers of one request."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        given = {} if sent is None else {"content-type": "application/json"}
+        connection.request(
+            method or ("GET" if body is None else "POST"), path, sent, {**given, **(headers or {})}
+        )
+        answer = connection.getresponse()
+        content: Any = answer.read()
+        about = {name.lower(): value for name, value in answer.getheaders()}
+        connection.close()
+        if about.get("content-type") == "application/json":
+            content = json.loads(content)
+        return answer.status, content, about

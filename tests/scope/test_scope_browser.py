@@ -1,0 +1,354 @@
+"""The page in a real browser: every view opened, clicked and looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scope_world import EVIL, Client
+
+from mnemoscope.training.config import RunConfig
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+STORY = "The cat sat on the mat. Then the cat sat on a hat, and the rat ran. "
+DESK, PHONE = {"width": 1200, "height": 900}, {"width": 390, "height": 844}
+Visit = Callable[..., Any]
+
+
+@pytest.fixture
+def visit(browser: Browser, client: Client) -> Iterator[Visit]:
+    """Open the page; at the end nothing may have failed or gone anywhere else."""
+    contexts: list[Any] = []
+    complaints: list[str] = []
+    requests: list[str] = []
+    bases = [f"http://127.0.0.1:{client.port}/"]
+
+    def open_page(
+        address: str = "", base: str | None = None, refused: bool = False, **options: Any
+    ) -> Page:
+        bases.append((base or bases[0]).partition("?")[0])
+        context = browser.new_context(**{"viewport": DESK, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        if not refused:  # else the browser itself notes what it was refused
+            page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto((base or bases[0]) + address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        assert not any(page.evaluate("window.hacked") for page in context.pages)
+        context.close()
+    assert complaints == []
+    inside = (*bases, "data:", "blob:", "about:")
+    assert [url for url in requests if not url.startswith(inside)] == []
+
+
+def read(page: Page, text: str = STORY, segment: int = 12) -> None:
+    page.fill("textarea", text)
+    page.fill("input[type=number]", str(segment))
+    page.click("button[type=submit]")
+    page.wait_for_selector(".toolbar")
+    page.wait_for_selector(".facts b")
+
+
+def at_segment(page: Page, number: int) -> None:
+    page.locator(".toolbar input").fill(str(number))
+    page.wait_for_function(
+        "n => document.querySelectorAll('.text')[0].querySelectorAll('.new').length > 0"
+        " && document.querySelector('.counter').textContent.startsWith(`segment ${n} `)",
+        arg=number,
+    )
+    page.wait_for_timeout(150)
+
+
+def tint(page: Page, place: int) -> float:
+    value = (
+        page.locator(".text .token")
+        .nth(place)
+        .evaluate("node => node.style.getPropertyValue('--w')")
+    )
+    return float(value)
+
+
+def test_the_shelf_leads_to_studies_runs_and_models(visit: Visit) -> None:
+    page = visit()
+    page.wait_for_selector(".card")
+    assert page.locator("h1").inner_text() == "What do they remember?"
+    assert page.locator(".badge.finished").count() == 1
+    page.click(".card a")
+    page.wait_for_selector("iframe.report")
+    frame = page.frame_locator("iframe.report")
+    frame.locator("svg.main-svg").first.wait_for()
+    assert frame.locator("h1").inner_text() == "How long do they remember?"
+    page.click("table a >> nth=0")
+    page.wait_for_selector("a.button")
+    assert page.locator(".chart svg .curve").count() >= 1
+    page.click("text=Beside its untrained twin")
+    page.wait_for_selector("textarea")
+    assert page.locator("select[aria-label='Beside it']").input_value().startswith("untrained:")
+    assert page.input_value("textarea").split()[0].isdecimal()
+    page.click("button[type=submit]")
+    page.wait_for_selector(".pair .reader >> nth=1")
+    page.go_back()
+    page.wait_for_selector("a.button")
+
+
+def test_an_lstm_shows_gates_and_what_its_state_is_made_of(visit: Visit) -> None:
+    page = visit("#/live?model=run:lstm")
+    page.wait_for_selector("textarea")
+    read(page)
+    assert "LSTM" in page.locator(".reader h2").inner_text()
+    assert page.locator(".panel.gates .curve").count() == 4 + 4  # and in the legend
+    assert page.locator(".panel.gates canvas").count() == 2
+    at_segment(page, 3)
+    assert page.locator(".text .token.new").all_inner_texts() == list(STORY[24:36])
+    # All of it is in the state: nothing is held as such, nothing is gone.
+    assert page.locator(".text .token.gone").count() == 0
+    page.hover(".text .token >> nth=30")
+    page.wait_for_selector(".inspector h3")
+    assert "token 31" in page.locator(".inspector").inner_text()
+    assert "in the state, mixed with all others" in page.locator(".held").inner_text()
+    assert page.locator(".cursor").is_visible()
+    assert tint(page, 40) == 0
+
+
+def test_a_transformer_shows_its_keys_and_values(visit: Visit) -> None:
+    page = visit("#/live?model=run:attention")
+    page.wait_for_selector("textarea")
+    read(page)
+    at_segment(page, 5)  # 60 tokens read, 39 are kept
+    assert page.locator(".panel.slots").count() == 2
+    assert page.locator(".panel.slots >> nth=0 >> .slot:not(.free)").count() == 39
+    assert page.locator(".text .token.gone").count() == 21
+    page.click(".text .token >> nth=50")
+    assert page.locator(".slot.on").count() == 2
+    assert (
+        "layer 1: keys and values; layer 2: keys and values" in page.locator(".held").inner_text()
+    )
+    assert page.locator(".inspector .bars li").count() == 2
+    page.click(".text .token >> nth=3")
+    assert "no memory any more" in page.locator(".held").inner_text()
+    page.click(".panel.slots >> nth=1 >> .slot >> nth=0")
+    assert "token 22" in page.locator(".inspector").inner_text()
+    # One layer at a time.
+    page.select_option(".memory select", value="1")
+    assert page.locator(".panel.slots").count() == 1
+    assert "Layer 2" in page.locator(".panel.slots h3").inner_text()
+
+
+def test_an_infinite_former_shows_its_signal(visit: Visit) -> None:
+    page = visit("#/live?model=run:infinite")
+    page.wait_for_selector("textarea")
+    read(page)
+    assert "signal" in page.locator(".panel.signal").inner_text()
+    at_segment(page, 5)
+    assert page.locator(".panel.signal .head").count() == 2
+    assert page.locator(".panel.signal .sticky").count() == 128
+    assert page.locator(".text .token.faint").count() > 30
+    page.hover(".text .token >> nth=5")
+    assert page.locator(".held").inner_text() == "Held in layer 1: signal"
+    assert float(page.locator(".here").get_attribute("x1")) > 40
+    assert page.locator(".inspector .bars li").count() == 2
+    page.click(".meaning summary")
+    assert "beyond the ends of the signal" in page.locator(".meaning").inner_text()
+
+
+def test_documents_show_their_entries_and_their_names_do_nothing(visit: Visit) -> None:
+    page = visit("#/live?model=documents:notes")
+    page.wait_for_selector("textarea")
+    page.wait_for_selector("select[aria-label='Document'] option", state="attached")
+    page.select_option("select[aria-label='Document']", EVIL)
+    read(page, f"Boats came home {EVIL} at dusk", 8)
+    panel = page.locator(".panel.entries")
+    assert EVIL in panel.inner_text()
+    assert panel.locator("canvas").count() == 1
+    assert panel.locator(".bars >> nth=0 >> li").count() == 3
+    assert page.locator("main img").count() == 0
+    page.click(".text .token >> nth=1")
+    assert "Entries it asks for most" in page.locator(".inspector").inner_text()
+    assert page.locator(".inspector .bars >> nth=1 >> li").count() == 5
+
+
+def test_hostile_texts_and_names_are_shown_and_never_run(visit: Visit) -> None:
+    page = visit("#/live?model=run:lstm", refused=True)
+    page.wait_for_selector("textarea")
+    read(page, f"The {EVIL} cat", 8)
+    at_segment(page, 6)
+    page.click(".text .token >> nth=4")
+    assert page.locator(".chip").inner_text() == "“<”"
+    shown = page.locator(".text .token").all_inner_texts()
+    assert "".join(shown) == f"The {EVIL} cat"
+    page.select_option("select[aria-label='Text from the folder']", f"{EVIL}.md")
+    page.wait_for_function("() => document.querySelector('textarea').value.includes('<b>sat</b>')")
+    page.goto(page.url.partition("#")[0] + f"#/run/{EVIL}")
+    page.wait_for_selector(".error")
+    assert EVIL in page.locator(".error").inner_text()
+    assert page.locator("main img").count() == 0
+
+
+def test_two_models_side_by_side_are_pointed_at_together(visit: Visit) -> None:
+    page = visit("#/live?model=run:lstm&with=run:infinite")
+    page.wait_for_selector("textarea")
+    read(page)
+    page.wait_for_selector(".pair .reader >> nth=1")
+    page.click("button[aria-label='Next segment']")
+    page.wait_for_function(
+        "() => document.querySelector('.counter').textContent.startsWith('segment 2')"
+    )
+    page.wait_for_timeout(200)
+    page.hover(".reader >> nth=0 >> .text .token >> nth=20")
+    for side in range(2):
+        assert "token 21" in page.locator(f".reader >> nth={side} >> .inspector").inner_text()
+    boxes = [page.locator(".reader").nth(side).bounding_box() for side in range(2)]
+    assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
+
+
+def test_the_keyboard_is_enough(visit: Visit) -> None:
+    page = visit("#/live?model=run:attention")
+    page.wait_for_selector("textarea")
+    read(page)
+    page.locator(".text").focus()
+    page.keyboard.press("n")
+    page.wait_for_function(
+        "() => document.querySelector('.counter').textContent.startsWith('segment 2')"
+    )
+    page.wait_for_timeout(200)
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    chosen = page.locator(".text").get_attribute("aria-activedescendant")
+    assert page.locator(f"[id='{chosen}']").get_attribute("aria-selected") == "true"
+    assert "token 23" in page.locator(".inspector").inner_text()
+    page.keyboard.press("Escape")
+    assert "Point at a token" in page.locator(".inspector").inner_text()
+    page.keyboard.press("p")
+    page.wait_for_function(
+        "() => document.querySelector('.counter').textContent.startsWith('segment 1')"
+    )
+    # Letters typed into the text are letters.
+    page.locator("textarea").press("n")
+    assert page.locator(".counter").inner_text().startswith("segment 1")
+
+
+def test_it_plays_to_the_end(visit: Visit) -> None:
+    page = visit("#/live?model=run:lstm")
+    page.wait_for_selector("textarea")
+    read(page, STORY[:30], 12)
+    page.click("text=Play")
+    page.wait_for_function(
+        "() => document.querySelector('.counter').textContent === 'segment 3 of 3'"
+    )
+    page.wait_for_selector("button:text-is('Play')")
+
+
+def test_mistakes_are_said_on_the_page(visit: Visit) -> None:
+    page = visit("#/live?model=run:lstm", refused=True)
+    page.wait_for_selector("textarea")
+    page.fill("textarea", "Ω")
+    page.click("button[type=submit]")
+    page.wait_for_selector(".error")
+    assert "Ω" in page.locator(".error").inner_text()
+    read(page)
+    assert page.locator(".error").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_sideways_scrolling(visit: Visit, scheme: str) -> None:
+    page = visit(viewport=PHONE, is_mobile=True, has_touch=True, color_scheme=scheme)
+    base = page.url.partition("#")[0]
+    for address in ("", "#/study/lag", "#/run/lstm", "#/live?model=run:infinite"):
+        page.goto(base + address)
+        page.wait_for_selector("textarea" if "live" in address else "section")
+        if "live" in address:
+            read(page)
+            at_segment(page, 5)
+            page.locator(".text .token").nth(8).tap()
+            assert "token 9" in page.locator(".inspector").inner_text()
+        page.wait_for_timeout(100)
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"], address
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    assert ink == ("rgb(28, 33, 40)" if scheme == "light" else "rgb(230, 233, 238)")
+
+
+def test_maps_change_colour_with_the_reader(visit: Visit) -> None:
+    page = visit("#/live?model=run:lstm", color_scheme="light")
+    page.wait_for_selector("textarea")
+    read(page)
+    pixel = (
+        "Array.from(document.querySelector('canvas').getContext('2d').getImageData(0,0,1,1).data)"
+    )
+    light = page.evaluate(pixel)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_timeout(200)
+    assert page.evaluate(pixel) != light
+
+
+def test_a_running_study_moves_on_the_page(
+    visit: Visit, opened: Callable[..., Client], tmp_path: Path
+) -> None:
+    folder = tmp_path / "lag-quick"
+    run = folder / "runs" / "b"
+    run.mkdir(parents=True)
+    (folder / "study.yaml").write_text("study: lag\n")
+    (run / "config.yaml").write_text(RunConfig.of("copy", "gru", {"steps": 50}).to_yaml())
+    (run / "metrics.jsonl").write_text('{"step": 10, "loss": 2.0}\n')
+    base = f"http://127.0.0.1:{opened(tmp_path).port}/"
+    page = visit("", base=base)
+    page.wait_for_selector(".badge.running")
+    assert "b · step 10 of 50" in page.locator(".card").inner_text()
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write(json.dumps({"step": 30, "loss": 1.0}) + "\n")
+    page.wait_for_selector("text=b · step 30 of 50")
+    (run / "examined.json").write_text("{}")
+    (folder / "result.json").write_text("{}")
+    page.wait_for_selector(".badge.finished")
+
+
+def test_an_empty_folder_says_what_to_do(
+    visit: Visit, opened: Callable[..., Client], tmp_path: Path
+) -> None:
+    base = f"http://127.0.0.1:{opened(tmp_path).port}/"
+    page = visit("", base=base)
+    page.wait_for_selector(".empty")
+    page.click(".bar nav a >> nth=1")
+    page.wait_for_selector("text=There is no model here yet")
+
+
+def test_opened_wider_the_page_works_with_its_token(
+    visit: Visit, opened: Callable[..., Client]
+) -> None:
+    client = opened(host="0.0.0.0")
+    address = client.page.address.replace("0.0.0.0", "127.0.0.1")
+    page = visit("", base=address)
+    page.wait_for_selector(".card")
+    assert "token" not in page.url
+    page.click(".card a")
+    page.frame_locator("iframe.report").locator("h1").wait_for()
+
+
+def test_a_report_in_the_folder_cannot_reach_the_server(
+    visit: Visit, opened: Callable[..., Client], tmp_path: Path
+) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "study.yaml").write_text("study: lag\n")
+    (tmp_path / "bad" / "report.html").write_text(
+        "<h1>waiting</h1><script>"
+        "fetch('/api/shelf').then(() => 'reached', () => 'refused')"
+        ".then((word) => document.querySelector('h1').textContent = word);"
+        "try { parent.hacked = 1 } catch {}</script>"
+    )
+    client = opened(tmp_path)
+    page = visit("#/study/bad", base=f"http://127.0.0.1:{client.port}/", refused=True)
+    frame = page.frame_locator("iframe.report")
+    frame.locator("text=refused").wait_for()
+    assert page.evaluate("window.hacked") is None
