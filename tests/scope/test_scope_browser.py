@@ -142,7 +142,7 @@ def test_a_transformer_shows_its_keys_and_values(visit: Visit) -> None:
     page.click(".panel.slots >> nth=1 >> .slot >> nth=0")
     assert "token 22" in page.locator(".inspector").inner_text()
     # One layer at a time.
-    page.select_option(".memory select", value="1")
+    page.select_option(".memory select", index=2)
     assert page.locator(".panel.slots").count() == 1
     assert "Layer 2" in page.locator(".panel.slots h3").inner_text()
 
@@ -210,6 +210,12 @@ def test_two_models_side_by_side_are_pointed_at_together(visit: Visit) -> None:
     page.hover(".reader >> nth=0 >> .text .token >> nth=20")
     for side in range(2):
         assert "token 21" in page.locator(f".reader >> nth={side} >> .inspector").inner_text()
+    # Chosen on one side, a token stays chosen on both, wherever the pointer goes.
+    page.click(".reader >> nth=1 >> .text .token >> nth=15")
+    page.hover(".reader >> nth=0 >> .text .token >> nth=3")
+    page.hover("h1")
+    for side in range(2):
+        assert "token 16" in page.locator(f".reader >> nth={side} >> .inspector").inner_text()
     boxes = [page.locator(".reader").nth(side).bounding_box() for side in range(2)]
     assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mnemoscope.errors import UserError
+from mnemoscope.files import held
 from mnemoscope.scope import shelf, texts
 from mnemoscope.scope.library import Library, curves
 from mnemoscope.training.config import RunConfig
@@ -53,6 +54,19 @@ def test_a_study_nobody_has_touched_for_a_while_has_stopped(study: Path) -> None
     found = Library(study.parent).study("lag-quick")
     assert not found["running"]
     assert found["active"] == []
+
+
+@pytest.mark.skipif(not shelf.LOCKS.is_file(), reason="this system does not list what is held")
+def test_a_study_that_is_held_runs_even_when_it_writes_nothing(study: Path) -> None:
+    old = time.time() - 2 * shelf.RECENT
+    for path in study.rglob("*"):
+        os.utime(path, (old, old))
+    library = Library(study.parent)
+    with held(study / "study.yaml", "running"):
+        assert library.study("lag-quick")["running"]
+        # To look is not to hold.
+        assert library.news()["studies"][0]["running"]
+    assert not library.study("lag-quick")["running"]
 
 
 def test_the_folder_may_be_a_study_itself(study: Path) -> None:

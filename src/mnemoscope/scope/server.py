@@ -142,12 +142,13 @@ async def _news(library: Library) -> AsyncIterator[str]:
 def _asset(name: str) -> Response:
     if name == "colours.css":
         return Response(colours.sheet(), media_type="text/css")
-    package = "mnemoscope.report" if name == "style.css" else "mnemoscope.scope.web"
-    known = {one.name for one in resources.files(package).iterdir()}
-    if name not in known or Path(name).suffix not in KINDS:
+    folder = resources.files("mnemoscope.scope").joinpath("web")
+    if name == "style.css":  # the same that reports are written with
+        folder = resources.files("mnemoscope.report")
+    known = {one.name: one for one in folder.iterdir() if Path(one.name).suffix in KINDS}
+    if name not in known:
         raise UserError(f"there is no {name[:80]!r} here")
-    content = resources.files(package).joinpath(name).read_bytes()
-    return Response(content, media_type=KINDS[Path(name).suffix])
+    return Response(known[name].read_bytes(), media_type=KINDS[Path(name).suffix])
 
 
 def _explain(app: FastAPI) -> None:

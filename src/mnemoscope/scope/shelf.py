@@ -24,6 +24,8 @@ DEEPEST, MOST = 4, 2000
 MOST_BYTES = 1 << 20
 # What was written to so recently is being worked on, in seconds.
 RECENT = 60
+# Where Linux lists which files are held; a study holds its own while it runs.
+LOCKS = Path("/proc/locks")
 SKIPPED = {"checkpoints", "figures"}
 # Plain values only, by the C library where there is one: ten times as fast.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -163,7 +165,8 @@ def study_of(item: Item) -> Json:
         "begun": len(runs),
         "done": len(done),
         "finished": finished,
-        "running": not finished and any(_fresh(log) for log in [item.path / "study.yaml", *logs]),
+        "running": not finished
+        and (_held(item.path / "study.yaml") or any(_fresh(log) for log in logs)),
         "page": (item.path / "report.html").is_file(),
         # A page that is written again while the study runs has to be shown again.
         "written": _written(item.path / "report.html"),
@@ -220,6 +223,16 @@ def _written(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def _held(path: Path) -> bool:
+    """Whether a process works on it. Looking must not hold it too, or the study would refuse."""
+    try:
+        about, locks = path.stat(), LOCKS.read_text()
+    except OSError:
+        return False
+    place = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+    return any(place in line.split() for line in locks.splitlines())
 
 
 def _fresh(path: Path) -> bool:

@@ -36,9 +36,11 @@ class Live {
     const groups = choices(found);
     const first = query.get("model") ?? groups[0]?.[1][0][0] ?? "";
     const other = query.get("with") ?? "";
-    const twin = first.startsWith("run:") ? [["The same", [[first.replace("run:", "untrained:"), "untrained twin"]]]] : [];
     this.model = select("Model", groups, first);
-    this.other = select("Beside it", [...twin, ...groups], other, "nothing");
+    this.other = select("Beside it", groups, other, "nothing");
+    this.twin = h("option", {}, "its untrained twin");
+    this.other.children[0].after(this.twin);
+    this.offerTwin();
     this.other.value = other;
     this.document = h("select", { "aria-label": "Document" });
     this.documentField = h("div", { hidden: true }, field("Under the document", this.document));
@@ -106,8 +108,17 @@ class Live {
     history.replaceState(null, "", `#/live?${query}`);
   }
 
+  // A run can be compared with what it was before its first step.
+  offerTwin() {
+    const chosen = this.other.value === this.twin.value && this.twin.selected;
+    this.twin.hidden = this.twin.disabled = !this.model.value.startsWith("run:");
+    this.twin.value = this.model.value.replace("run:", "untrained:");
+    if (chosen) this.other.value = this.twin.hidden ? "" : this.twin.value;
+  }
+
   // A newly chosen model: what it reads, and which documents it knows.
   async choose() {
+    this.offerTwin();
     this.address();
     await this.guard(async () => {
       const about = await get("model", { id: this.model.value });
@@ -132,7 +143,7 @@ class Live {
         this.readers.push(new Reader(await post("read", beside)));
         this.readers[0].pair(this.readers[1]);
       }
-      this.segments = Math.min(...this.readers.map((one) => one.found.segments));
+      this.segments = Math.max(...this.readers.map((one) => one.found.segments));
       this.stage.replaceChildren(this.toolbar(), h("div", { class: this.readers.length > 1 ? "pair" : "single" }, this.readers.map((one) => one.node)));
       await this.go(0);
     });
@@ -159,7 +170,8 @@ class Live {
     this.at = number;
     this.slider.value = number + 1;
     this.counter.textContent = `segment ${number + 1} of ${this.segments}`;
-    await Promise.all(this.readers.map((one) => one.show(number)));
+    // Tokens do not always part evenly: one of two may be at the end a segment earlier.
+    await Promise.all(this.readers.map((one) => one.show(Math.min(number, one.found.segments - 1))));
   }
 
   toggle() {

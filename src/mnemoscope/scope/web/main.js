@@ -30,7 +30,11 @@ async function show() {
   try {
     if (!(kind in views)) throw new Error(`there is no view ${kind}`);
     const content = await views[kind](name, new URLSearchParams(query), stop.signal);
-    if (mine === visit) view.replaceChildren(...content);
+    if (mine !== visit) return;
+    view.replaceChildren(...content);
+    document.title = `${view.querySelector("h1")?.textContent ?? "scope"} · mnemoscope`;
+    // Whoever follows a link by keyboard goes on from the new view, not from the top.
+    if (mine > 1) view.focus({ preventScroll: true });
   } catch (error) {
     if (mine === visit) view.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
   }

@@ -38,7 +38,9 @@ export class Reader {
   // Two that read the same tokens are pointed at together.
   pair(other) {
     const same = this.found.tokens.length === other.found.tokens.length && this.found.tokens.every((text, place) => text === other.found.tokens[place]);
-    if (same) [this.partner, other.partner] = [other, this];
+    if (!same) return;
+    [this.partner, other.partner] = [other, this];
+    for (const one of [this, other]) one.text.chose = (token) => one.partner.text.choose(token, true);
   }
 
   async show(segment) {

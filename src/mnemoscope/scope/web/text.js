@@ -23,6 +23,8 @@ export function holding(frame) {
   return held;
 }
 
+let texts = 0;
+
 function sign(kind, words) {
   return h("li", {}, h("span", { class: `token ${kind}`, "aria-hidden": "true" }, "abc"), ` ${words}`);
 }
@@ -33,7 +35,8 @@ export class Text {
     this.chosen = null;
     this.read = 0;
     this.words = h("p", { class: "tinting quiet" });
-    this.spans = tokens.map((text, place) => h("span", { class: "token", role: "option", id: `t${Math.random().toString(36).slice(2, 8)}-${place}`, "aria-selected": "false" }, glyph(text)));
+    const name = (texts += 1);
+    this.spans = tokens.map((text, place) => h("span", { class: "token", role: "option", id: `token-${name}-${place}`, "aria-selected": "false" }, glyph(text)));
     this.box = h(
       "div",
       {
@@ -68,7 +71,8 @@ export class Text {
     this.choose(place === this.chosen ? null : place);
   }
 
-  choose(place) {
+  // A token stays chosen when the pointer leaves; ``followed`` when a partner was told to.
+  choose(place, followed = false) {
     if (this.chosen !== null) this.spans[this.chosen].setAttribute("aria-selected", "false");
     this.chosen = place;
     if (place === null) this.box.removeAttribute("aria-activedescendant");
@@ -77,6 +81,7 @@ export class Text {
       this.box.setAttribute("aria-activedescendant", this.spans[place].id);
       this.reveal(place);
     }
+    if (!followed) this.chose?.(place);
     this.point(place);
   }
 
