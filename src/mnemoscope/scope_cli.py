@@ -44,8 +44,10 @@ def scope(
     open
         Show the page in the browser.
     """
-    if not runs.is_dir():
-        raise UserError(f"there is no folder {runs}: name one with runs, or train something first")
+    if not runs.is_dir() and not model:
+        raise UserError(
+            f"there is no folder {runs}: name one with runs, give --model, or train something"
+        )
     if texts is not None and not texts.is_dir():
         raise UserError(f"there is no folder {texts}")
     for one in model or []:

@@ -246,6 +246,23 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     assert page.locator(".counter").inner_text().startswith("segment 1")
 
 
+def test_passages_come_from_the_folder_of_texts(visit: Visit) -> None:
+    page = visit("#/live?model=run:lstm")
+    page.wait_for_selector("textarea")
+    page.select_option("select[aria-label='Text from the folder']", "story.txt")
+    page.wait_for_function(
+        "() => document.querySelector('textarea').value.startsWith('The cat <b')"
+    )
+    first = page.input_value("textarea")
+    assert len(first) == 4000
+    page.locator("input[aria-label^='Where in the text']").fill("50")
+    page.wait_for_function(
+        "(before) => document.querySelector('textarea').value !== before", arg=first
+    )
+    read(page, page.input_value("textarea")[:60])
+    assert page.locator(".text .token").count() == 60
+
+
 def test_it_plays_to_the_end(visit: Visit) -> None:
     page = visit("#/live?model=run:lstm")
     page.wait_for_selector("textarea")

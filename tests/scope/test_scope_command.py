@@ -6,6 +6,7 @@ import http.client
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -26,9 +27,13 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_mistakes_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no folder" in refused(capsys, str(tmp_path / "none"))
+    none = str(tmp_path / "none")
+    assert "no port 99999" in refused(capsys, none, "--model", "a/b", "--port", "99999")
     assert "there is no folder" in refused(capsys, str(tmp_path), "--texts", str(tmp_path / "none"))
     assert "there is no folder" in refused(capsys, str(tmp_path), "--model", "/nowhere/at/all")
-    said = refused(capsys, str(tmp_path), "--port", "99999", "--no-open")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = refused(capsys, str(tmp_path), "--port", port, "--no-open")
     assert "choose another --port" in said
     assert "cannot open" in refused(capsys, str(tmp_path), "--host", "no.such.host.invalid")
 

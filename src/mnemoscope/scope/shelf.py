@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from mnemoscope.errors import UserError
-from mnemoscope.registry import KINDS
+from mnemoscope.registry import KINDS, model_kind
 from mnemoscope.scope.folder import inside
 
 Json = dict[str, Any]
@@ -133,6 +133,8 @@ def run_of(item: Item) -> Json:
     memory = str(model.get("name", "?"))
     labels = {name: one.label for kind in KINDS.values() for name, one in kind.items()}
     steps = training.get("steps")
+    finished = (item.path / "model.safetensors").is_file()
+    weights = finished or any((item.path / "checkpoints").glob("*"))
     return {
         "id": item.name,
         "task": str(task.get("name", "?")),
@@ -141,11 +143,10 @@ def run_of(item: Item) -> Json:
         "text": (item.path / "vocabulary.json").is_file(),
         "step": last_step(item.path),
         "steps": steps if isinstance(steps, int) else None,
-        "finished": (item.path / "model.safetensors").is_file(),
-        "running": _fresh(item.path / "metrics.jsonl")
-        and not (item.path / "model.safetensors").is_file(),
-        "openable": (item.path / "model.safetensors").is_file()
-        or any((item.path / "checkpoints").glob("*")),
+        "finished": finished,
+        "running": not finished and _fresh(item.path / "metrics.jsonl"),
+        # What reads a whole source at once has no stream to watch.
+        "openable": weights and model_kind(memory) == "memory",
     }
 
 

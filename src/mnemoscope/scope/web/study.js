@@ -108,7 +108,7 @@ export async function run(name) {
             h("a", { class: "button", href: watch(id) }, "Watch it read"),
             h("a", { class: "button quiet", href: watch(id, `untrained:${name}`) }, "Beside its untrained twin"),
           )
-        : h("p", { class: "quiet" }, "It holds no weights yet."),
+        : h("p", { class: "quiet" }, found.finished ? "It reads whole sentences and carries nothing on: look at it with mnemoscope lens." : "It holds no weights yet."),
     ),
     series.length
       ? h("section", {}, h("h2", {}, "Loss"), lines({ label: "Loss by step", series, xTitle: "step", yTitle: "nats a token" }))
