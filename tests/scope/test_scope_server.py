@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from scope_world import EVIL, STORY, Client, World
 
+from mnemoscope.memory.state import read_tensors, write_tensors
 from mnemoscope.scope import desk, guard
 
 OUT = [
@@ -233,6 +235,19 @@ def test_damaged_models_are_explained_and_the_server_lives_on(
     # The memory names a base that nobody put here.
     assert "--model" in client.ask("/api/model?id=documents:notes")[1]["error"]
     assert client.ask("/api/shelf")[0] == 200
+
+
+def test_a_model_that_diverged_is_explained(opened: Any, world: World, tmp_path: Path) -> None:
+    for name in ("lstm", "infinite"):
+        shutil.copytree(world.runs / name, tmp_path / name)
+        path = tmp_path / name / "model.safetensors"
+        weights, _ = read_tensors(path)
+        write_tensors(path, {key: tensor * torch.nan for key, tensor in weights.items()}, {})
+    client = opened(tmp_path)
+    for name in ("lstm", "infinite"):
+        status, content, _ = client.ask("/api/read", {"model": f"run:{name}", "text": "The cat"})
+        assert status == 400
+        assert "not finite" in content["error"]
 
 
 def test_a_reading_is_stepped_through_and_back(client: Client) -> None:

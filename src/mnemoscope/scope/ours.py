@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mnemoscope.errors import UserError
 from mnemoscope.lenses.watch import Seen, watch
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.models.recurrent import RecurrentLayer
@@ -57,6 +58,7 @@ class OurStream:
             if sites:
                 seen = stack.enter_context(watch(self.model, sites))
             out = self.model(tokens[None].to(device), before)
+        check(out.logits)
         new = len(tokens)
         step = Step(out.state.nbytes, self._bits(out.logits, tokens))
         for number, view in enumerate(self.views):
@@ -71,6 +73,12 @@ class OurStream:
         found = surprise(logits[0], tokens, self._said)
         self._said = logits[0, -1]
         return found
+
+
+def check(logits: Tensor) -> None:
+    """Raise `UserError` when a model says nothing that can be drawn."""
+    if not bool(logits.isfinite().all()):
+        raise UserError("the model gives numbers that are not finite: has its training diverged?")
 
 
 def surprise(logits: Tensor, tokens: Tensor, before: Tensor | None) -> list[float | None]:

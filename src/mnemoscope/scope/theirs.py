@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mnemoscope.lenses.interface import listening
 from mnemoscope.scope.frame import Step
-from mnemoscope.scope.ours import surprise
+from mnemoscope.scope.ours import check, surprise
 from mnemoscope.scope.views.attention import causal, look_at
 from mnemoscope.scope.views.plain import tensors
 from mnemoscope.scope.views.view import Json, Looked, Part, listed, packed, slots, spread
@@ -61,6 +61,7 @@ class TheirStream:
                 hook = self.memory.store.register_forward_hook(_asking(asked))
                 stack.callback(hook.remove)
             out = self.model(input_ids=batch, use_cache=True, **self.carried)
+        check(out.logits)
         self.carried = {
             name: out[name] for name in CARRIED if name in out and out[name] is not None
         }
