@@ -149,6 +149,7 @@ def test_every_place_of_a_memory_is_accounted_for(kind: str) -> None:
     stream, steps = read(kind, [7, 20, 1, 20])
     assert stream.state is not None
     for panel in steps[-1].panels:
+        assert panel.get("part", steps[-1].parts[0].name) in {part.name for part in steps[-1].parts}
         layer: Any = stream.state.layers[panel["layer"]]
         if panel["kind"] == "signal":
             written = int(layer.signal.count[0]) * stream.views[0].signal.signal.chunk  # type: ignore[attr-defined]

@@ -108,7 +108,8 @@ class TheirStream:
                 return [tensors(0, [(name, one[:1]) for name, one in held])]
             size = (keys[:1].numel() + layer.values[:1].numel()) * keys.element_size()
             places = np.arange(read - keys.shape[2], read)
-            panels.append(slots(number, "keys and values", places, 1, None, size))
+            name = f"layer {number + 1}"
+            panels.append(slots(number, name, "keys and values", places, 1, None, size))
         return panels or [tensors(0, [(name, one[:1]) for name, one in held])]
 
     def _entries(self, asked: Tensor, bits: list[list[float | None]], new: int) -> Json:

@@ -54,10 +54,9 @@ class AttentionView:
         weights = look_at(queries, keys, allowed)
         shares = spread(weights, np.arange(read - total, read), 1, read)
         held = np.arange(read - after.length, read)
-        panel = slots(
-            self.number, "keys and values", held, 1, self.attention.context - 1, after.nbytes
-        )
-        return Looked([Part(self.number, f"layer {self.number + 1}", shares)], [panel])
+        name, room = f"layer {self.number + 1}", self.attention.context - 1
+        panel = slots(self.number, name, "keys and values", held, 1, room, after.nbytes)
+        return Looked([Part(self.number, name, shares)], [panel])
 
 
 class SparseView:
@@ -90,16 +89,9 @@ class SparseView:
             shares = spread(weights[:, real], held.cpu().numpy()[real], 1, read)
             kept = after.groups[number]
             places: Ints = kept.places[0].cpu().numpy() - 1
+            places = places[places >= 0]
             name = f"layer {self.number + 1} · {pattern.name}"
             found.parts.append(Part(self.number, name, shares))
-            found.panels.append(
-                slots(
-                    self.number,
-                    f"keys and values, {pattern.name}",
-                    places[places >= 0],
-                    1,
-                    None,
-                    kept.nbytes,
-                )
-            )
+            title = f"keys and values, {pattern.name}"
+            found.panels.append(slots(self.number, name, title, places, 1, None, kept.nbytes))
         return found

@@ -41,11 +41,13 @@ class RelativeView:
         if before is not None and before.compressed is not None:
             squeezed = before.compressed.length
         shares = self._shares(weights, first - cached, squeezed, read)
-        found = Looked([Part(self.number, f"layer {self.number + 1}", shares)])
+        name = f"layer {self.number + 1}"
+        found = Looked([Part(self.number, name, shares)])
         recent = read - after.cache.length
         found.panels.append(
             slots(
                 self.number,
+                name,
                 "cache",
                 np.arange(recent, read),
                 1,
@@ -59,6 +61,7 @@ class RelativeView:
             found.panels.append(
                 slots(
                     self.number,
+                    name,
                     f"compressed, {self.rate} tokens each",
                     begin + self.rate * np.arange(count),
                     self.rate,

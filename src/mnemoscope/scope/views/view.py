@@ -64,11 +64,17 @@ def spread(weights: Floats, first: Ints, each: int, total: int) -> Floats:
     return shares
 
 
-def slots(layer: int, title: str, first: Ints, each: int, room: int | None, size: int) -> Json:
-    """A panel of places that hold ``each`` tokens; ``room`` places are there, ``size`` bytes."""
+def slots(
+    layer: int, part: str, title: str, first: Ints, each: int, room: int | None, size: int
+) -> Json:
+    """A panel of places that hold ``each`` tokens from ``first`` (S,) on, of ``size`` bytes in all.
+
+    ``part`` is the name of the part that uses them, ``room`` how many places there can be.
+    """
     return {
         "kind": "slots",
         "layer": layer,
+        "part": part,
         "title": title,
         "first": first.tolist(),
         "each": each,

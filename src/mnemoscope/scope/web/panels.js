@@ -14,7 +14,7 @@ function titled(one, title, ...content) {
 
 function slots(one, frame, tokens, choose) {
   const { first, each, room } = one;
-  const part = frame.parts.filter((other) => other.layer === one.layer && !other.name.endsWith("signal"));
+  const part = frame.parts.filter((other) => other.name === one.part);
   const group = Math.ceil(first.length / MOST) || 1;
   const shares = [];
   for (let at = 0; at < first.length; at += group) {
