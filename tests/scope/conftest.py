@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -14,6 +14,9 @@ from scope_world import EVIL, STORY, TEXTS, Client, World
 
 import mnemoscope as ms
 from mnemoscope.scope import guard
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 RUNS: dict[str, dict[str, Any]] = {
     "lstm": {"width": 12},
@@ -107,3 +110,35 @@ def client(opened: Open) -> Client:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests must arrive at once."""
     monkeypatch.setattr(guard, "SLOWEST", 0.3)
+
+
+@pytest.fixture
+def visit(browser: Browser, client: Client) -> Iterator[Callable[..., Any]]:
+    """Open the page; at the end nothing may have failed or gone anywhere else."""
+    contexts: list[Any] = []
+    complaints: list[str] = []
+    requests: list[str] = []
+    bases = [f"http://127.0.0.1:{client.port}/"]
+
+    def open_page(
+        address: str = "", base: str | None = None, refused: bool = False, **options: Any
+    ) -> Any:
+        bases.append((base or bases[0]).partition("?")[0])
+        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        if not refused:  # else the browser itself notes what it was refused
+            page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto((base or bases[0]) + address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        assert not any(page.evaluate("window.hacked") for page in context.pages)
+        context.close()
+    assert complaints == []
+    inside = (*bases, "data:", "blob:", "about:")
+    assert [url for url in requests if not url.startswith(inside)] == []

@@ -6,9 +6,13 @@ import http.client
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 EVIL = "<img src=x onerror=window.hacked=1>"
+CAT = "The cat sat on the mat. Then the cat sat on a hat, and the rat ran. "
 STORY = "The cat <b>sat</b> on the mat. " + EVIL + " Then the cat sat on a hat, and the rat ran. "
 TEXTS = {
     "kettle": "The kettle sang on the stove while rain ran down the dark window.",
@@ -52,3 +56,30 @@ class Client:
         if about.get("content-type") == "application/json":
             content = json.loads(content)
         return answer.status, content, about
+
+
+def read(page: Page, text: str = CAT, segment: int = 12) -> None:
+    page.fill("textarea", text)
+    page.fill("input[type=number]", str(segment))
+    page.click("button[type=submit]")
+    page.wait_for_selector(".toolbar")
+    page.wait_for_selector(".facts b")
+
+
+def at_segment(page: Page, number: int) -> None:
+    page.locator(".toolbar input").fill(str(number))
+    page.wait_for_function(
+        "n => document.querySelectorAll('.text')[0].querySelectorAll('.new').length > 0"
+        " && document.querySelector('.counter').textContent.startsWith(`segment ${n} `)",
+        arg=number,
+    )
+    page.wait_for_timeout(150)
+
+
+def tint(page: Page, place: int) -> float:
+    value = (
+        page.locator(".text .token")
+        .nth(place)
+        .evaluate("node => node.style.getPropertyValue('--w')")
+    )
+    return float(value)
