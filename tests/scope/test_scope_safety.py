@@ -166,6 +166,19 @@ def test_a_request_that_does_not_arrive_is_given_up(client: Client, length: str)
         assert b" 408 " in line.recv(4096)
 
 
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nhost: loc"])
+def test_a_connection_over_which_nobody_asks_is_closed(
+    opened: Any, monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    from mnemoscope.scope import connection
+
+    monkeypatch.setattr(connection, "SLOWEST", 0.2)
+    client = opened()
+    with socket.create_connection(("127.0.0.1", client.port), timeout=10) as line:
+        line.sendall(begun)
+        assert line.recv(4096) == b""
+
+
 def test_too_much_in_pieces_is_too_much(client: Client) -> None:
     with socket.create_connection(("127.0.0.1", client.port), timeout=10) as line:
         head = f"POST /api/read HTTP/1.1\r\nhost: localhost:{client.port}\r\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 import uvicorn
 
 from mnemoscope.errors import UserError
+from mnemoscope.scope.connection import Connection
 from mnemoscope.scope.desk import Desk
 from mnemoscope.scope.guard import Guard, is_local
 from mnemoscope.scope.library import Library
@@ -47,7 +48,7 @@ class Page:
                 log_level="error",
                 lifespan="off",
                 ws="none",
-                http="h11",
+                http=Connection,
                 loop="asyncio",
                 limit_concurrency=MOST_CONNECTIONS,
                 timeout_keep_alive=5,
