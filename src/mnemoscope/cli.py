@@ -643,7 +643,11 @@ def doctor(*, device: str = "auto") -> None:
         raise UserError(f"{failed} checks failed; the lines marked FAIL say what to do")
 
 
-app.command(scope, help_epilogue=_examples(*EXAMPLES))
+app.command(
+    scope,
+    help_epilogue=_examples(*EXAMPLES),
+    default_parameter=Parameter(negative_iterable=()),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

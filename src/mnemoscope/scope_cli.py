@@ -32,7 +32,7 @@ def scope(
     Parameters
     ----------
     runs
-        A folder of runs, studies, Hugging Face models and document memories, at any depth.
+        A folder of runs, studies, Hugging Face models and document memories, or of folders of them.
     model
         One more model: a run, a Hugging Face folder, a document memory, or a name on the hub.
     texts
