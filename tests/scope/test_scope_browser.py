@@ -76,7 +76,16 @@ def test_a_running_study_moves_on_the_page(
     with open(run / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"step": 30, "loss": 1.0}) + "\n")
     page.wait_for_selector("text=b · step 30 of 50")
+    page.click(".card a")
+    page.wait_for_selector("td:text-is('30 / 50')")
+    assert page.locator("iframe").count() == 0
     (run / "examined.json").write_text("{}")
+    page.wait_for_selector("text=1 of 1 runs begun are finished")
+    # A study may write a page before it is finished.
+    (folder / "report.html").write_text("<h1>so far</h1>")
+    page.frame_locator("iframe.report").locator("text=so far").wait_for()
+    (folder / "report.html").write_text("<h1>more by now</h1>")
+    page.frame_locator("iframe.report").locator("text=more by now").wait_for()
     (folder / "result.json").write_text("{}")
     page.wait_for_selector(".badge.finished")
 

@@ -131,7 +131,7 @@ export async function shelf(name, query, signal) {
       "header",
       {},
       h("h1", {}, "What do they remember?"),
-      h("p", { class: "question" }, `Studies, runs and models in ${found.root}. Open a study, or watch a model read.`),
+      h("p", { class: "question" }, `All that lies in the folder “${found.root}”. Open a study, or watch a model read.`),
     ),
     nothing
       ? h(

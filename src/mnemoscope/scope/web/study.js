@@ -64,6 +64,28 @@ function picturesOf(study) {
   );
 }
 
+// The runs of a study, looked up again when some have begun or ended.
+function runsOf(study, signal) {
+  const within = study.id === "." ? "runs/" : `${study.id}/runs/`;
+  const node = h("section");
+  const draw = (runs) => node.replaceChildren(h("h2", {}, "Runs"), runTable(runs, "Runs of the study", within));
+  let known = `${study.begun} ${study.done}`;
+  const follow = async ({ detail }) => {
+    const now = detail.studies.find((one) => one.id === study.id);
+    if (!now) return;
+    // Its first page has been written: draw all of it again.
+    if (now.page !== study.page) dispatchEvent(new Event("hashchange"));
+    else if (known !== `${now.begun} ${now.done}`) {
+      known = `${now.begun} ${now.done}`;
+      draw((await get("study", { id: study.id })).runs);
+    }
+  };
+  const complain = (error) => node.append(h("p", { class: "error" }, error.message));
+  addEventListener("news", (event) => follow(event).catch(complain), { signal });
+  draw(study.runs);
+  return node;
+}
+
 export async function study(name, query, signal) {
   const found = await get("study", { id: name });
   return [
@@ -71,7 +93,7 @@ export async function study(name, query, signal) {
     status(found, signal),
     found.page ? pageOf(found, signal) : h("p", { class: "quiet" }, "The page appears when the study is finished."),
     picturesOf(found),
-    found.runs.length ? h("section", {}, h("h2", {}, "Runs"), runTable(found.runs, "Runs of the study", found.id === "." ? "runs/" : `${found.id}/runs/`)) : null,
+    runsOf(found, signal),
     h("section", {}, h("h2", {}, "Configuration"), h("pre", { tabindex: "0" }, found.config)),
   ].filter(Boolean);
 }
