@@ -59,21 +59,22 @@ class Client:
 
 
 def read(page: Page, text: str = CAT, segment: int = 12) -> None:
+    """Let the chosen models read a text."""
     page.fill("textarea", text)
     page.fill("input[type=number]", str(segment))
     page.click("button[type=submit]")
-    page.wait_for_selector(".toolbar")
-    page.wait_for_selector(".facts b")
+    shown(page, 1)
+
+
+def shown(page: Page, segment: int) -> None:
+    """Wait until a segment is on the page."""
+    page.wait_for_selector(f".stage[aria-busy=false] .counter:has-text('segment {segment} ')")
 
 
 def at_segment(page: Page, number: int) -> None:
+    """Move the slider."""
     page.locator(".toolbar input").fill(str(number))
-    page.wait_for_function(
-        "n => document.querySelectorAll('.text')[0].querySelectorAll('.new').length > 0"
-        " && document.querySelector('.counter').textContent.startsWith(`segment ${n} `)",
-        arg=number,
-    )
-    page.wait_for_timeout(150)
+    shown(page, number)
 
 
 def tint(page: Page, place: int) -> float:

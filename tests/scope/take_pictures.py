@@ -20,7 +20,7 @@ from mnemoscope.scope.serve import Page
 # Name of the picture, the models, the segment, the token that is pointed at, lines of pixels.
 PICTURES: tuple[tuple[str, str, int, int, int], ...] = (
     ("scope-infinite", "model=run:infinite", 9, 142, 980),
-    ("scope-twin", "model=run:lstm&with=untrained:lstm", 9, 251, 900),
+    ("scope-twin", "model=run:lstm&with=untrained:lstm", 9, 251, 960),
 )
 COLOURS = 256
 
@@ -31,9 +31,9 @@ def take(browser: Any, base: str, models: str, segment: int, token: int, height:
     page.goto(f"{base}#/live?{models}")
     page.wait_for_selector("textarea")
     page.click("button[type=submit]")
-    page.wait_for_selector(".facts b")
+    page.wait_for_selector(".stage[aria-busy=false]")
     page.locator(".toolbar input").fill(str(segment))
-    page.wait_for_timeout(800)
+    page.wait_for_selector(f".stage[aria-busy=false] .counter:has-text('segment {segment} ')")
     page.click(f".text .token >> nth={token}")
     page.mouse.move(2, 2)
     page.wait_for_timeout(300)

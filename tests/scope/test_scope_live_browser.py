@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from scope_world import CAT, EVIL, at_segment, read, tint
+from scope_world import CAT, EVIL, at_segment, read, shown, tint
 
 pytestmark = pytest.mark.browser
 
@@ -112,10 +112,7 @@ def test_two_models_side_by_side_are_pointed_at_together(visit: Visit) -> None:
     read(page)
     page.wait_for_selector(".pair .reader >> nth=1")
     page.click("button[aria-label='Next segment']")
-    page.wait_for_function(
-        "() => document.querySelector('.counter').textContent.startsWith('segment 2')"
-    )
-    page.wait_for_timeout(200)
+    shown(page, 2)
     page.hover(".reader >> nth=0 >> .text .token >> nth=20")
     for side in range(2):
         assert "token 21" in page.locator(f".reader >> nth={side} >> .inspector").inner_text()
@@ -135,10 +132,7 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     read(page)
     page.locator(".text").focus()
     page.keyboard.press("n")
-    page.wait_for_function(
-        "() => document.querySelector('.counter').textContent.startsWith('segment 2')"
-    )
-    page.wait_for_timeout(200)
+    shown(page, 2)
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
     chosen = page.locator(".text").get_attribute("aria-activedescendant")
@@ -147,9 +141,7 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     page.keyboard.press("Escape")
     assert "Point at a token" in page.locator(".inspector").inner_text()
     page.keyboard.press("p")
-    page.wait_for_function(
-        "() => document.querySelector('.counter').textContent.startsWith('segment 1')"
-    )
+    shown(page, 1)
     # Letters typed into the text are letters.
     page.locator("textarea").press("n")
     assert page.locator(".counter").inner_text().startswith("segment 1")

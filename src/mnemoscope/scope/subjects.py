@@ -66,7 +66,7 @@ def open_subject(identity: str, root: Path, given: list[str]) -> Subject:
     if kind == "given":
         if not name.isdecimal() or int(name) >= len(given):
             raise UserError(f"there is no model {identity[:80]!r} here")
-        return _given(given[int(name)], given)
+        return _given(given[int(name)])
     if kind not in ("run", "untrained", "huggingface", "documents"):
         raise UserError(f"there is no model {identity[:80]!r} here")
     item = shelf.find(root, name, "run" if kind == "untrained" else kind)
@@ -77,7 +77,7 @@ def open_subject(identity: str, root: Path, given: list[str]) -> Subject:
     return _run(item.path, name, trained=kind == "run")
 
 
-def _given(source: str, given: list[str]) -> Subject:
+def _given(source: str) -> Subject:
     path = Path(source)
     if not path.is_dir():
         return _theirs(source, source, local=False)
@@ -105,9 +105,7 @@ def _run(folder: Path, name: str, trained: bool) -> Subject:
         "name": name if trained else f"{name}, untrained",
         "label": label or run.config.memory,
         "trained": trained,
-        "task": run.config.task_name,
         "parameters": sum(weight.numel() for weight in model.parameters()),
-        "layers": len(model.layers),
         "symbols": None if encode else config.vocab,
         "documents": [],
         "example": "" if encode else _example(run),
@@ -212,9 +210,7 @@ def _causal(model: Any, tokenizer: Any, name: str, label: str, memory: Any) -> S
         "name": name,
         "label": label,
         "trained": True,
-        "task": "text",
         "parameters": sum(weight.numel() for weight in model.parameters()),
-        "layers": model.config.get_text_config(decoder=True).num_hidden_layers,
         "symbols": None,
         "documents": list(memory.names) if memory is not None else [],
         "example": "",

@@ -170,8 +170,10 @@ class Live {
     this.at = number;
     this.slider.value = number + 1;
     this.counter.textContent = `segment ${number + 1} of ${this.segments}`;
+    this.stage.setAttribute("aria-busy", "true");
     // Tokens do not always part evenly: one of two may be at the end a segment earlier.
     await Promise.all(this.readers.map((one) => one.show(Math.min(number, one.found.segments - 1))));
+    if (this.at === number) this.stage.setAttribute("aria-busy", "false");
   }
 
   toggle() {
