@@ -26,7 +26,9 @@ export async function get(path, query = {}) {
 
 export async function post(path, body) {
   const headers = { "content-type": "application/json" };
-  return answer(await reach(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+  return answer(
+    await reach(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }),
+  );
 }
 
 // A file of the folder of runs, as an address.
@@ -36,9 +38,18 @@ export function file(name) {
 
 // Tells everybody who listens for "news" on the window how far studies are.
 export function listen() {
-  const source = new EventSource("/api/progress");
-  source.addEventListener("message", (event) => {
-    dispatchEvent(new CustomEvent("news", { detail: JSON.parse(event.data) }));
-  });
-  addEventListener("pagehide", () => source.close());
+  let source = null;
+  const follow = () => {
+    source?.close();
+    source = null;
+    // A browser keeps few connections to one server: a tab that nobody sees gives its own back.
+    if (document.hidden) return;
+    source = new EventSource("/api/progress");
+    source.addEventListener("message", (event) => {
+      dispatchEvent(new CustomEvent("news", { detail: JSON.parse(event.data) }));
+    });
+  };
+  document.addEventListener("visibilitychange", follow);
+  addEventListener("pagehide", () => source?.close());
+  follow();
 }

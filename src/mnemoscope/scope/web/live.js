@@ -1,33 +1,9 @@
 // Choose a model or two and a text, let them read it, and step through what they saw.
 
 import { get, post } from "./api.js";
+import { SAMPLE, choices, field, select } from "./choice.js";
 import { h } from "./dom.js";
 import { Reader } from "./reader.js";
-
-const SAMPLE = `The keeper of the north light kept a blue key in a tin box. Every evening she climbed ninety stairs, wiped the lamp and wrote the weather in her book. One night in March a boy named Tomas came up from the boats and asked for the key. She gave it to him and said that the door would stick. In the morning the boy was gone, the box was open, and the door stood wide. She wrote in her book: fog from the west, ninety stairs, no key. Years later a man came up the stairs. He said that his name was Tomas, and he laid the blue key on the book.`;
-
-function field(label, control, note) {
-  return h("label", { class: "field" }, h("span", {}, label), control, note ?? null);
-}
-
-// All models that can be opened, as groups of [identity, name].
-function choices(found) {
-  const text = (run) => run.openable;
-  return [
-    ["Named at the start", found.given.map((name, place) => [`given:${place}`, name])],
-    ["Document memories", found.documents.map((name) => [`documents:${name}`, name])],
-    ["Hugging Face", found.huggingface.map((name) => [`huggingface:${name}`, name])],
-    ["Runs on text", found.runs.filter((run) => text(run) && run.text).map((run) => [`run:${run.id}`, `${run.label} · ${run.id}`])],
-    ["Runs on symbols", found.runs.filter((run) => text(run) && !run.text).map((run) => [`run:${run.id}`, `${run.label} · ${run.task} · ${run.id}`])],
-  ].filter(([, entries]) => entries.length);
-}
-
-function select(label, groups, chosen, first) {
-  const options = groups.map(([title, entries]) =>
-    h("optgroup", { label: title }, entries.map(([value, name]) => h("option", { value, selected: value === chosen }, name))),
-  );
-  return h("select", { "aria-label": label }, first ? h("option", { value: "" }, first) : null, options);
-}
 
 class Live {
   constructor(found, query, signal) {
@@ -44,8 +20,19 @@ class Live {
     this.other.value = other;
     this.document = h("select", { "aria-label": "Document" });
     this.documentField = h("div", { hidden: true }, field("Under the document", this.document));
-    this.text = h("textarea", { rows: 6, spellcheck: "false", maxlength: 20000, "aria-label": "Text to read" });
-    this.segment = h("input", { type: "number", min: 1, max: 256, value: 32, "aria-label": "Tokens a segment" });
+    this.text = h("textarea", {
+      rows: 6,
+      spellcheck: "false",
+      maxlength: 20000,
+      "aria-label": "Text to read",
+    });
+    this.segment = h("input", {
+      type: "number",
+      min: 1,
+      max: 256,
+      value: 32,
+      "aria-label": "Tokens a segment",
+    });
     this.start = h("button", { type: "submit", class: "button" }, "Read");
     this.error = h("div", { role: "alert" });
     this.stage = h("div", { class: "stage" });
@@ -60,8 +47,19 @@ class Live {
   bookshelf() {
     const names = this.found.texts;
     if (!names.length) return null;
-    const book = h("select", { "aria-label": "Text from the folder" }, h("option", { value: "" }, "choose …"), names.map((name) => h("option", { value: name }, name)));
-    const place = h("input", { type: "range", min: 0, max: 100, value: 0, "aria-label": "Where in the text, in per cent" });
+    const book = h(
+      "select",
+      { "aria-label": "Text from the folder" },
+      h("option", { value: "" }, "choose …"),
+      names.map((name) => h("option", { value: name }, name)),
+    );
+    const place = h("input", {
+      type: "range",
+      min: 0,
+      max: 100,
+      value: 0,
+      "aria-label": "Where in the text, in per cent",
+    });
     const fetchPassage = () =>
       this.guard(async () => {
         if (!book.value) return;
@@ -75,7 +73,12 @@ class Live {
 
   form() {
     if (this.nothing) {
-      return h("p", { class: "empty" }, "There is no model here yet. Train one: ", h("code", {}, "mnemoscope train characters --memory lstm"));
+      return h(
+        "p",
+        { class: "empty" },
+        "There is no model here yet. Train one: ",
+        h("code", {}, "mnemoscope train characters --memory lstm"),
+      );
     }
     return h(
       "form",
@@ -86,7 +89,13 @@ class Live {
           this.read();
         },
       },
-      h("div", { class: "row" }, field("Model", this.model), field("Beside it", this.other), this.documentField),
+      h(
+        "div",
+        { class: "row" },
+        field("Model", this.model),
+        field("Beside it", this.other),
+        this.documentField,
+      ),
       field("Text", this.text),
       h("div", { class: "row" }, this.books, field("Tokens a segment", this.segment), this.start),
     );
@@ -125,7 +134,10 @@ class Live {
       if (about.symbols !== null) this.text.value = about.example;
       else if (!this.text.value || /^[\d\s]*$/.test(this.text.value)) this.text.value = SAMPLE;
       this.documentField.hidden = about.documents.length === 0;
-      this.document.replaceChildren(...about.documents.map((name) => h("option", { value: name }, name)), h("option", { value: "" }, "none"));
+      this.document.replaceChildren(
+        ...about.documents.map((name) => h("option", { value: name }, name)),
+        h("option", { value: "" }, "none"),
+      );
     });
   }
 
@@ -135,7 +147,12 @@ class Live {
     this.start.textContent = "Reading …";
     await this.guard(async () => {
       const document = this.documentField.hidden ? null : this.document.value || null;
-      const ask = { model: this.model.value, text: this.text.value, segment: Number(this.segment.value) || 32, document };
+      const ask = {
+        model: this.model.value,
+        text: this.text.value,
+        segment: Number(this.segment.value) || 32,
+        document,
+      };
       const first = await post("read", ask);
       this.readers = [new Reader(first)];
       if (this.other.value) {
@@ -144,7 +161,14 @@ class Live {
         this.readers[0].pair(this.readers[1]);
       }
       this.segments = Math.max(...this.readers.map((one) => one.found.segments));
-      this.stage.replaceChildren(this.toolbar(), h("div", { class: this.readers.length > 1 ? "pair" : "single" }, this.readers.map((one) => one.node)));
+      this.stage.replaceChildren(
+        this.toolbar(),
+        h(
+          "div",
+          { class: this.readers.length > 1 ? "pair" : "single" },
+          this.readers.map((one) => one.node),
+        ),
+      );
       await this.go(0);
     });
     this.start.disabled = false;
@@ -152,12 +176,41 @@ class Live {
   }
 
   toolbar() {
-    this.slider = h("input", { type: "range", min: 1, max: this.segments, value: 1, "aria-label": "Segment" });
+    this.slider = h("input", {
+      type: "range",
+      min: 1,
+      max: this.segments,
+      value: 1,
+      "aria-label": "Segment",
+    });
     this.slider.addEventListener("input", () => this.move(Number(this.slider.value) - 1));
     this.counter = h("output", { class: "counter" });
-    this.play = h("button", { type: "button", class: "button quiet", onclick: () => this.toggle() }, "Play");
-    const step = (label, by, key) => h("button", { type: "button", class: "button quiet", "aria-label": label, title: `${label} (${key})`, onclick: () => this.move(this.at + by) }, by < 0 ? "←" : "→");
-    return h("div", { class: "toolbar", role: "group", "aria-label": "Segments" }, step("Segment before", -1, "p"), this.slider, step("Next segment", 1, "n"), this.play, this.counter);
+    this.play = h(
+      "button",
+      { type: "button", class: "button quiet", onclick: () => this.toggle() },
+      "Play",
+    );
+    const step = (label, by, key) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "button quiet",
+          "aria-label": label,
+          title: `${label} (${key})`,
+          onclick: () => this.move(this.at + by),
+        },
+        by < 0 ? "←" : "→",
+      );
+    return h(
+      "div",
+      { class: "toolbar", role: "group", "aria-label": "Segments" },
+      step("Segment before", -1, "p"),
+      this.slider,
+      step("Next segment", 1, "n"),
+      this.play,
+      this.counter,
+    );
   }
 
   move(number) {
@@ -172,7 +225,9 @@ class Live {
     this.counter.textContent = `segment ${number + 1} of ${this.segments}`;
     this.stage.setAttribute("aria-busy", "true");
     // Tokens do not always part evenly: one of two may be at the end a segment earlier.
-    await Promise.all(this.readers.map((one) => one.show(Math.min(number, one.found.segments - 1))));
+    await Promise.all(
+      this.readers.map((one) => one.show(Math.min(number, one.found.segments - 1))),
+    );
     if (this.at === number) this.stage.setAttribute("aria-busy", "false");
   }
 
@@ -212,7 +267,17 @@ export async function live(name, query, signal) {
   const page = new Live(await get("shelf"), query, signal);
   if (!page.nothing) await page.choose();
   return [
-    h("header", {}, h("h1", {}, "Watch it read"), h("p", { class: "question" }, "A text goes in segment by segment. See what each memory holds, and point at a token to see who remembers it.")),
+    h(
+      "header",
+      {},
+      h("h1", {}, "Watch it read"),
+      h(
+        "p",
+        { class: "question" },
+        "A text goes in segment by segment. See what each memory holds, and point at a token " +
+          "to see who remembers it.",
+      ),
+    ),
     page.form(),
     page.error,
     page.stage,

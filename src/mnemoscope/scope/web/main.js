@@ -36,7 +36,8 @@ async function show() {
     // Whoever follows a link by keyboard goes on from the new view, not from the top.
     if (mine > 1) view.focus({ preventScroll: true });
   } catch (error) {
-    if (mine === visit) view.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
+    if (mine === visit)
+      view.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
   }
 }
 

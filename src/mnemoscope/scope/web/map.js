@@ -21,7 +21,13 @@ function ramp(name) {
 // matrix {values, shape [rows, columns]}; range [low, high]; split: two colours part at its middle.
 export function map(matrix, label, range, { split = false, height = null } = {}) {
   const [rows, columns] = matrix.shape;
-  const canvas = h("canvas", { class: "map", width: columns, height: rows, role: "img", "aria-label": label });
+  const canvas = h("canvas", {
+    class: "map",
+    width: columns,
+    height: rows,
+    role: "img",
+    "aria-label": label,
+  });
   if (height) canvas.style.height = `${height}px`;
   const paint = () => {
     const colours = ramp(split ? "split" : "ramp");

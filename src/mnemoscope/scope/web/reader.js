@@ -37,10 +37,13 @@ export class Reader {
 
   // Two that read the same tokens are pointed at together.
   pair(other) {
-    const same = this.found.tokens.length === other.found.tokens.length && this.found.tokens.every((text, place) => text === other.found.tokens[place]);
+    const same =
+      this.found.tokens.length === other.found.tokens.length &&
+      this.found.tokens.every((text, place) => text === other.found.tokens[place]);
     if (!same) return;
     [this.partner, other.partner] = [other, this];
-    for (const one of [this, other]) one.text.chose = (token) => one.partner.text.choose(token, true);
+    for (const one of [this, other])
+      one.text.chose = (token) => one.partner.text.choose(token, true);
   }
 
   async show(segment) {
@@ -59,7 +62,9 @@ export class Reader {
       [count(this.found.about.parameters), "parameters"],
     ];
     if (known.length) facts.splice(2, 0, [number(mean), "bits a token here"]);
-    this.facts.replaceChildren(...facts.map(([value, words]) => h("span", {}, h("b", {}, value), ` ${words}`)));
+    this.facts.replaceChildren(
+      ...facts.map(([value, words]) => h("span", {}, h("b", {}, value), ` ${words}`)),
+    );
     this.text.show(frame);
     this.drawMemory();
     this.point(this.text.chosen);
@@ -78,18 +83,31 @@ export class Reader {
   drawMemory() {
     const frame = this.frame;
     const layers = [...new Set(frame.panels.map((one) => one.layer))].sort((a, b) => a - b);
-    if (this.layer === null || !layers.includes(this.layer)) this.layer = layers.length > AT_ONCE ? layers[layers.length - 1] : -1;
-    const shown = frame.panels.filter((one) => this.layer < 0 || one.layer === this.layer || one.kind === "entries");
-    this.drawn = shown.map((one) => panel(one, frame, this.found.tokens, (token) => this.text.choose(token)));
+    if (this.layer === null || !layers.includes(this.layer))
+      this.layer = layers.length > AT_ONCE ? layers[layers.length - 1] : -1;
+    const shown = frame.panels.filter(
+      (one) => this.layer < 0 || one.layer === this.layer || one.kind === "entries",
+    );
+    this.drawn = shown.map((one) =>
+      panel(one, frame, this.found.tokens, (token) => this.text.choose(token)),
+    );
     const parts = frame.parts.filter((one) => this.layer < 0 || one.layer === this.layer);
     this.memory.replaceChildren(
-      ...[this.chooser(layers), parts.length ? this.ages(parts) : null, ...this.drawn.map((one) => one.node), about(frame)].filter(Boolean),
+      ...[
+        this.chooser(layers),
+        parts.length ? this.ages(parts) : null,
+        ...this.drawn.map((one) => one.node),
+        about(frame),
+      ].filter(Boolean),
     );
   }
 
   chooser(layers) {
     if (layers.length < 2) return null;
-    const options = [h("option", { value: -1, selected: this.layer === -1 }, "all"), ...layers.map((one) => h("option", { value: one, selected: one === this.layer }, one + 1))];
+    const options = [
+      h("option", { value: -1, selected: this.layer === -1 }, "all"),
+      ...layers.map((one) => h("option", { value: one, selected: one === this.layer }, one + 1)),
+    ];
     const control = h("select", {}, options);
     control.addEventListener("change", () => {
       this.layer = Number(control.value);
@@ -101,7 +119,9 @@ export class Reader {
   }
 
   ages(parts) {
-    const names = this.frame.ages.map(([low, high]) => (low === high ? String(low) : `${low}–${high}`));
+    const names = this.frame.ages.map(([low, high]) =>
+      low === high ? String(low) : `${low}–${high}`,
+    );
     const x = names.map((name, place) => place);
     return h(
       "section",

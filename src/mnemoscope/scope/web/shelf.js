@@ -62,7 +62,11 @@ function card(study, signal) {
   return h(
     "article",
     { class: "card", "data-id": study.id },
-    h("h3", {}, h("a", { href: where("study", study.id) }, study.id === "." ? study.study : study.id)),
+    h(
+      "h3",
+      {},
+      h("a", { href: where("study", study.id) }, study.id === "." ? study.study : study.id),
+    ),
     h("p", {}, study.question || study.study),
     status(study, signal),
   );
@@ -70,7 +74,9 @@ function card(study, signal) {
 
 // ``within`` is a folder that all names begin with.
 export function runTable(runs, caption, within = "") {
-  const head = ["Run", "Memory", "Task", "Steps", ""].map((title) => h("th", { scope: "col", class: title === "Steps" ? "number" : null }, title));
+  const head = ["Run", "Memory", "Task", "Steps", ""].map((title) =>
+    h("th", { scope: "col", class: title === "Steps" ? "number" : null }, title),
+  );
   const rows = runs.map((run) =>
     h(
       "tr",
@@ -78,7 +84,11 @@ export function runTable(runs, caption, within = "") {
       h("td", {}, h("a", { href: where("run", run.id) }, run.id.slice(within.length))),
       h("td", {}, run.label),
       h("td", {}, run.task),
-      h("td", { class: "number" }, run.finished ? `${run.steps ?? run.step}` : `${run.step} / ${run.steps ?? "?"}`),
+      h(
+        "td",
+        { class: "number" },
+        run.finished ? `${run.steps ?? run.step}` : `${run.step} / ${run.steps ?? "?"}`,
+      ),
       h("td", {}, run.openable ? h("a", { href: watch(`run:${run.id}`) }, "watch") : badge(run)),
     ),
   );
@@ -96,7 +106,11 @@ function models(found) {
     ...found.documents.map((name) => [`documents:${name}`, name]),
   ];
   if (!entries.length) return null;
-  const kinds = { given: "named at the start", huggingface: "Hugging Face", documents: "document memory" };
+  const kinds = {
+    given: "named at the start",
+    huggingface: "Hugging Face",
+    documents: "document memory",
+  };
   return h(
     "section",
     {},
@@ -105,7 +119,12 @@ function models(found) {
       "ul",
       { class: "plain" },
       entries.map(([id, name]) =>
-        h("li", {}, h("a", { href: watch(id) }, name), h("span", { class: "quiet" }, ` ${kinds[id.split(":")[0]]}`)),
+        h(
+          "li",
+          {},
+          h("a", { href: watch(id) }, name),
+          h("span", { class: "quiet" }, ` ${kinds[id.split(":")[0]]}`),
+        ),
       ),
     ),
   );
@@ -113,7 +132,8 @@ function models(found) {
 
 export async function shelf(name, query, signal) {
   const found = await get("shelf");
-  const inStudy = (run) => found.studies.some((one) => run.id.startsWith(one.id === "." ? "runs/" : `${one.id}/runs/`));
+  const inStudy = (run) =>
+    found.studies.some((one) => run.id.startsWith(one.id === "." ? "runs/" : `${one.id}/runs/`));
   const alone = found.runs.filter((run) => !inStudy(run));
   let items = null;
   addEventListener(
@@ -125,13 +145,22 @@ export async function shelf(name, query, signal) {
     },
     { signal },
   );
-  const nothing = !found.studies.length && !found.runs.length && !found.given.length && !found.huggingface.length && !found.documents.length;
+  const nothing =
+    !found.studies.length &&
+    !found.runs.length &&
+    !found.given.length &&
+    !found.huggingface.length &&
+    !found.documents.length;
   return [
     h(
       "header",
       {},
       h("h1", {}, "What do they remember?"),
-      h("p", { class: "question" }, `All that lies in the folder “${found.root}”. Open a study, or watch a model read.`),
+      h(
+        "p",
+        { class: "question" },
+        `All that lies in the folder “${found.root}”. Open a study, or watch a model read.`,
+      ),
     ),
     nothing
       ? h(
@@ -142,7 +171,16 @@ export async function shelf(name, query, signal) {
         )
       : null,
     found.studies.length
-      ? h("section", {}, h("h2", {}, "Studies"), h("div", { class: "cards" }, found.studies.map((one) => card(one, signal))))
+      ? h(
+          "section",
+          {},
+          h("h2", {}, "Studies"),
+          h(
+            "div",
+            { class: "cards" },
+            found.studies.map((one) => card(one, signal)),
+          ),
+        )
       : null,
     models(found),
     alone.length ? h("section", {}, h("h2", {}, "Runs"), runTable(alone, "Runs")) : null,

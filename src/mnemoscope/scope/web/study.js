@@ -50,7 +50,12 @@ function picturesOf(study) {
         const form = one.formats.includes("svg") ? "svg" : "png";
         const source = file(`${base}/${one.name}.${form}`);
         const words = one.name.replaceAll("-", " ");
-        return h("a", { href: source, target: "_blank", rel: "noopener" }, h("img", { src: source, alt: words, loading: "lazy" }), words);
+        return h(
+          "a",
+          { href: source, target: "_blank", rel: "noopener" },
+          h("img", { src: source, alt: words, loading: "lazy" }),
+          words,
+        );
       }),
     ),
     h(
@@ -59,7 +64,14 @@ function picturesOf(study) {
       "Data: ",
       study.figures
         .filter((one) => one.formats.includes("csv"))
-        .map((one, place) => [place ? ", " : "", h("a", { href: file(`${base}/${one.name}.csv`), target: "_blank", rel: "noopener" }, `${one.name}.csv`)]),
+        .map((one, place) => [
+          place ? ", " : "",
+          h(
+            "a",
+            { href: file(`${base}/${one.name}.csv`), target: "_blank", rel: "noopener" },
+            `${one.name}.csv`,
+          ),
+        ]),
     ),
   );
 }
@@ -68,7 +80,8 @@ function picturesOf(study) {
 function runsOf(study, signal) {
   const within = study.id === "." ? "runs/" : `${study.id}/runs/`;
   const node = h("section");
-  const draw = (runs) => node.replaceChildren(h("h2", {}, "Runs"), runTable(runs, "Runs of the study", within));
+  const draw = (runs) =>
+    node.replaceChildren(h("h2", {}, "Runs"), runTable(runs, "Runs of the study", within));
   let known = `${study.begun} ${study.done}`;
   const follow = async ({ detail }) => {
     const now = detail.studies.find((one) => one.id === study.id);
@@ -89,9 +102,16 @@ function runsOf(study, signal) {
 export async function study(name, query, signal) {
   const found = await get("study", { id: name });
   return [
-    h("header", {}, h("h1", {}, found.id === "." ? found.study : found.id), h("p", { class: "question" }, found.question)),
+    h(
+      "header",
+      {},
+      h("h1", {}, found.id === "." ? found.study : found.id),
+      h("p", { class: "question" }, found.question),
+    ),
     status(found, signal),
-    found.page ? pageOf(found, signal) : h("p", { class: "quiet" }, "The page appears when the study is finished."),
+    found.page
+      ? pageOf(found, signal)
+      : h("p", { class: "quiet" }, "The page appears when the study is finished."),
     picturesOf(found),
     runsOf(found, signal),
     h("section", {}, h("h2", {}, "Configuration"), h("pre", { tabindex: "0" }, found.config)),
@@ -101,7 +121,14 @@ export async function study(name, query, signal) {
 function curve(points, name, title) {
   return lines({
     label: `${title} by step`,
-    series: [{ name: title, x: points.map((one) => one[0]), y: points.map((one) => one[1]), style: name === "loss" ? 0 : 1 }],
+    series: [
+      {
+        name: title,
+        x: points.map((one) => one[0]),
+        y: points.map((one) => one[1]),
+        style: name === "loss" ? 0 : 1,
+      },
+    ],
     xTitle: "step",
     yTitle: title,
   });
@@ -112,28 +139,65 @@ export async function run(name) {
   const { loss, valid_loss: valid, valid_accuracy: accuracy } = found.curves;
   const id = `run:${name}`;
   const series = [
-    loss && { name: "training", x: loss.map((one) => one[0]), y: loss.map((one) => one[1]), style: 0 },
-    valid && { name: "held out", x: valid.map((one) => one[0]), y: valid.map((one) => one[1]), style: 1 },
+    loss && {
+      name: "training",
+      x: loss.map((one) => one[0]),
+      y: loss.map((one) => one[1]),
+      style: 0,
+    },
+    valid && {
+      name: "held out",
+      x: valid.map((one) => one[0]),
+      y: valid.map((one) => one[1]),
+      style: 1,
+    },
   ].filter(Boolean);
   const parent = name.includes("/runs/") ? name.slice(0, name.lastIndexOf("/runs/")) : null;
   return [
     h(
       "header",
       {},
-      parent === null ? null : h("p", { class: "quiet" }, "of the study ", h("a", { href: where("study", parent) }, parent)),
+      parent === null
+        ? null
+        : h(
+            "p",
+            { class: "quiet" },
+            "of the study ",
+            h("a", { href: where("study", parent) }, parent),
+          ),
       h("h1", {}, name.split("/").pop()),
-      h("p", { class: "question" }, `${found.label} on ${found.task}, ${count(found.step)} of ${found.steps ?? "?"} steps `, badge(found)),
+      h(
+        "p",
+        { class: "question" },
+        `${found.label} on ${found.task}, ${count(found.step)} of ${found.steps ?? "?"} steps `,
+        badge(found),
+      ),
       found.openable
         ? h(
             "p",
             { class: "actions" },
             h("a", { class: "button", href: watch(id) }, "Watch it read"),
-            h("a", { class: "button quiet", href: watch(id, `untrained:${name}`) }, "Beside its untrained twin"),
+            h(
+              "a",
+              { class: "button quiet", href: watch(id, `untrained:${name}`) },
+              "Beside its untrained twin",
+            ),
           )
-        : h("p", { class: "quiet" }, found.finished ? "It reads whole sentences and carries nothing on: look at it with mnemoscope lens." : "It holds no weights yet."),
+        : h(
+            "p",
+            { class: "quiet" },
+            found.finished
+              ? "It reads whole sentences and carries nothing on: look at it with mnemoscope lens."
+              : "It holds no weights yet.",
+          ),
     ),
     series.length
-      ? h("section", {}, h("h2", {}, "Loss"), lines({ label: "Loss by step", series, xTitle: "step", yTitle: "nats a token" }))
+      ? h(
+          "section",
+          {},
+          h("h2", {}, "Loss"),
+          lines({ label: "Loss by step", series, xTitle: "step", yTitle: "nats a token" }),
+        )
       : null,
     accuracy && accuracy.length > 1
       ? h("section", {}, h("h2", {}, "Accuracy"), curve(accuracy, "accuracy", "held-out accuracy"))

@@ -26,7 +26,12 @@ export function holding(frame) {
 let texts = 0;
 
 function sign(kind, words) {
-  return h("li", {}, h("span", { class: `token ${kind}`, "aria-hidden": "true" }, "abc"), ` ${words}`);
+  return h(
+    "li",
+    {},
+    h("span", { class: `token ${kind}`, "aria-hidden": "true" }, "abc"),
+    ` ${words}`,
+  );
 }
 
 export class Text {
@@ -36,7 +41,13 @@ export class Text {
     this.read = 0;
     this.words = h("p", { class: "tinting quiet" });
     const name = (texts += 1);
-    this.spans = tokens.map((text, place) => h("span", { class: "token", role: "option", id: `token-${name}-${place}`, "aria-selected": "false" }, glyph(text)));
+    this.spans = tokens.map((text, place) =>
+      h(
+        "span",
+        { class: "token", role: "option", id: `token-${name}-${place}`, "aria-selected": "false" },
+        glyph(text),
+      ),
+    );
     this.box = h(
       "div",
       {
@@ -89,13 +100,24 @@ export class Text {
   reveal(place) {
     const span = this.spans[place];
     const top = span.offsetTop - this.box.offsetTop;
-    if (top < this.box.scrollTop || top + span.offsetHeight > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = Math.max(0, top - this.box.clientHeight / 2);
+    if (
+      top < this.box.scrollTop ||
+      top + span.offsetHeight > this.box.scrollTop + this.box.clientHeight
+    )
+      this.box.scrollTop = Math.max(0, top - this.box.clientHeight / 2);
   }
 
   key(event) {
     const last = this.read - 1;
     const now = this.chosen ?? last + 1;
-    const moves = { ArrowLeft: now - 1, ArrowRight: now + 1, ArrowUp: now - 10, ArrowDown: now + 10, Home: 0, End: last };
+    const moves = {
+      ArrowLeft: now - 1,
+      ArrowRight: now + 1,
+      ArrowUp: now - 10,
+      ArrowDown: now + 10,
+      Home: 0,
+      End: last,
+    };
     if (event.key === "Escape") this.choose(null);
     else if (event.key in moves) this.choose(Math.min(last, Math.max(0, moves[event.key])));
     else return;
@@ -115,7 +137,12 @@ export class Text {
     });
     const some = (name) => this.spans.some((span) => span.classList.contains(name));
     this.signs.replaceChildren(
-      ...[sign("new", "just read"), some("faint") ? sign("faint", "in the signal only") : null, some("gone") ? sign("gone", "held no more") : null, some("unread") ? sign("unread", "not read yet") : null].filter(Boolean),
+      ...[
+        sign("new", "just read"),
+        some("faint") ? sign("faint", "in the signal only") : null,
+        some("gone") ? sign("gone", "held no more") : null,
+        some("unread") ? sign("unread", "not read yet") : null,
+      ].filter(Boolean),
     );
     this.reveal(Math.min(frame.read, this.spans.length) - 1);
   }
@@ -130,16 +157,21 @@ export class Text {
       shares.set(frame.weights.subarray(row * width, (row + 1) * width));
       words = "Tint: what is used at the chosen token.";
     } else if (token !== null) {
-      for (let row = 0; row < frame.new; row += 1) shares[frame.first + row] = frame.weights[row * width + token];
+      for (let row = 0; row < frame.new; row += 1)
+        shares[frame.first + row] = frame.weights[row * width + token];
       words = "Tint: how much tokens of the marked segment use the chosen one.";
     } else {
-      for (let row = 0; row < frame.new; row += 1) for (let at = 0; at < width; at += 1) shares[at] += frame.weights[row * width + at] / frame.new;
+      for (let row = 0; row < frame.new; row += 1)
+        for (let at = 0; at < width; at += 1)
+          shares[at] += frame.weights[row * width + at] / frame.new;
     }
     const most = Math.max(...shares, 1e-9);
     this.spans.forEach((span, place) => {
       span.style.setProperty("--w", Math.sqrt(shares[place] / most).toFixed(3));
       span.classList.toggle("chosen", place === token);
     });
-    this.words.textContent = frame.parts.length ? words : "This memory does not show which tokens it uses.";
+    this.words.textContent = frame.parts.length
+      ? words
+      : "This memory does not show which tokens it uses.";
   }
 }
