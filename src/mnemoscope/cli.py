@@ -22,6 +22,7 @@ from rich.table import Table
 from mnemoscope import __version__
 from mnemoscope.errors import InterruptedRunError, UserError, suggestion
 from mnemoscope.registry import KINDS, find
+from mnemoscope.scope_cli import EXAMPLES, scope
 
 app = App(
     name="mnemoscope",
@@ -640,6 +641,13 @@ def doctor(*, device: str = "auto") -> None:
         failed += not check.well
     if failed:
         raise UserError(f"{failed} checks failed; the lines marked FAIL say what to do")
+
+
+app.command(
+    scope,
+    help_epilogue=_examples(*EXAMPLES),
+    default_parameter=Parameter(negative_iterable=()),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from mnemoscope.memory import kept, sparse
 from mnemoscope.memory.kept import SparseState
 from mnemoscope.models.config import Sparse
-from mnemoscope.models.model import Context, SequenceModel, Tap
+from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, Rotation, rotate
 from mnemoscope.models.transformer import Block
 from mnemoscope.pattern import Pattern
@@ -30,6 +30,7 @@ class SparseAttention(nn.Module):
         self.heads, self.patterns, self.dropout = heads, patterns, dropout
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
+        self.queries, self.keys = Tap(), Tap()
         self.looks = Tap()  # weights (B, H, T, T), where a lens can see them
 
     def forward(
@@ -41,6 +42,8 @@ class SparseAttention(nn.Module):
         queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, E)
         if context.rotation is not None:
             queries, keys = rotate(queries, context.rotation), rotate(keys, context.rotation)
+        show(self.queries, queries)
+        show(self.keys, keys)
         places, count = _places(vectors, state, context.mask)
         if self.looks.watched and state is None and context.mask is None:
             self.looks(self._weights(queries, keys))

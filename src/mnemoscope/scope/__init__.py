@@ -1,0 +1,1 @@
+"""The live page: runs and studies, and models watched while they read."""

@@ -1,0 +1,158 @@
+"""What is open: models, and readings that can be stepped through. Bounded in number and size."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mnemoscope.errors import UserError
+from mnemoscope.scope.frame import frame
+from mnemoscope.scope.subjects import Stream, Subject, open_subject
+
+Json = dict[str, Any]
+
+MOST_MODELS, MOST_READINGS = 4, 16
+MOST_CHARACTERS, MOST_TOKENS = 20_000, 2048
+LONGEST_SEGMENT, MOST_SEGMENTS = 256, 256
+# How long a request waits for its turn; one model computes at a time.
+PATIENCE = 60
+
+
+class BusyError(UserError):
+    """Others are being served for longer than a reader would wait."""
+
+
+@dataclass(eq=False)
+class Reading:
+    """A text that a model is reading: the stream goes forward, frames already made are kept."""
+
+    stream: Stream
+    tokens: list[int]
+    segment: int
+    frames: list[bytes] = field(default_factory=list)
+
+    @property
+    def segments(self) -> int:
+        """How many there are in all."""
+        return math.ceil(len(self.tokens) / self.segment)
+
+    def advance(self) -> None:
+        """Read one more segment and keep what was seen as JSON."""
+        number = len(self.frames)
+        first = number * self.segment
+        tokens = torch.tensor(self.tokens[first : first + self.segment])
+        seen = frame(self.stream.step(tokens), number, first, len(tokens))
+        self.frames.append(json.dumps(seen).encode())
+
+
+class Desk:
+    """Opens models by the names that the page knows, and lets them read."""
+
+    def __init__(self, root: Path, given: list[str]) -> None:
+        self.root, self.given = root, given
+        self._models: OrderedDict[str, Subject] = OrderedDict()
+        self._readings: OrderedDict[str, Reading] = OrderedDict()
+        # Hooks of one model must not see the tokens of another reader.
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._turn.acquire(timeout=PATIENCE):
+            raise BusyError("other texts are being read for a long time now: try again later")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def about(self, identity: str) -> Json:
+        """What can be said of a model; opens it if need be."""
+        with self._alone():
+            return self._open(identity).about
+
+    def read(
+        self,
+        identity: str,
+        text: str,
+        segment: int,
+        segments: int | None = None,
+        document: str | None = None,
+    ) -> Json:
+        """Begin to read a text, ``segment`` tokens at a time, or in so many ``segments``."""
+        if len(text) > MOST_CHARACTERS:
+            raise UserError(
+                f"the text has {len(text)} characters; give at most {MOST_CHARACTERS} at a time"
+            )
+        with self._alone():
+            subject = self._open(identity)
+            if document is not None and document not in subject.about["documents"]:
+                raise UserError(f"there is no document {document[:80]!r} in this memory")
+            tokens: list[int] = subject.encode(text).tolist()
+            _check(tokens, subject.limit)
+            if segments is not None:
+                segment = math.ceil(len(tokens) / min(segments, len(tokens)))
+            if math.ceil(len(tokens) / segment) > MOST_SEGMENTS or segment > LONGEST_SEGMENT:
+                raise UserError(
+                    f"{len(tokens)} tokens in segments of {segment}: choose segments of at most "
+                    f"{LONGEST_SEGMENT} tokens, and at most {MOST_SEGMENTS} of them"
+                )
+            reading = Reading(subject.start(document), tokens, segment)
+            reading.advance()
+        key = secrets.token_urlsafe(12)
+        _keep(self._readings, key, reading, MOST_READINGS)
+        return {
+            "reading": key,
+            "about": subject.about,
+            "tokens": [subject.show(token) for token in tokens],
+            "segment": segment,
+            "segments": reading.segments,
+        }
+
+    def step(self, key: str, number: int) -> bytes:
+        """What segment ``number`` of a reading showed, as JSON; reads up to it if need be."""
+        reading = self._readings.get(key)
+        if reading is None:
+            raise UserError("this reading is closed, others came after it: read the text again")
+        if not 0 <= number < reading.segments:
+            raise UserError(f"there is no segment {number + 1} of {reading.segments}")
+        while len(reading.frames) <= number:
+            # One segment a turn, so that nobody waits for all of somebody else's text.
+            with self._alone():
+                if len(reading.frames) <= number:
+                    reading.advance()
+        return reading.frames[number]
+
+    def _open(self, identity: str) -> Subject:
+        subject = self._models.get(identity)
+        if subject is None:
+            subject = open_subject(identity, self.root, self.given)
+        _keep(self._models, identity, subject, MOST_MODELS)
+        return subject
+
+
+def _check(tokens: list[int], limit: int | None) -> None:
+    if not tokens:
+        raise UserError("the text is empty: write something to read")
+    most = min(MOST_TOKENS, limit or MOST_TOKENS)
+    if len(tokens) > most:
+        why = f"its positions end at {limit}" if most == limit else "more are not drawn"
+        raise UserError(
+            f"the text has {len(tokens)} tokens for this model; give at most {most}: {why}"
+        )
+
+
+def _keep(table: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:
+    """Put in as the newest, and let the oldest go."""
+    table[key] = value
+    table.move_to_end(key)
+    while len(table) > most:
+        table.popitem(last=False)

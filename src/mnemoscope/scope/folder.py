@@ -1,0 +1,30 @@
+"""Names of files that come from a page, and the one folder they may lead into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mnemoscope.errors import UserError
+
+# Longer than any path that a file system here takes.
+LONGEST = 1024
+
+
+def inside(root: Path, name: str) -> Path:
+    """The file or folder ``name`` of ``root``; "." is the folder itself.
+
+    One that leads out of it, by a link too, is refused. Nor is anything hidden shown, such as a
+    draft that is being written.
+    """
+    refused = UserError(f"there is no {name[:80]!r} here")
+    hidden = name != "." and any(part.startswith(".") for part in name.split("/"))
+    if len(name) > LONGEST or "\0" in name or hidden:
+        raise refused
+    try:
+        base = root.resolve()
+        path = (base / name).resolve()
+    except (OSError, RuntimeError):  # a link that leads in a circle
+        raise refused from None
+    if not path.is_relative_to(base) or not path.exists():
+        raise refused
+    return path

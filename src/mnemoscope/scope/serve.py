@@ -1,0 +1,65 @@
+"""Open the page: bind an address, print where it is, answer until stopped."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import webbrowser
+from pathlib import Path
+
+import uvicorn
+
+from mnemoscope.errors import UserError
+from mnemoscope.scope.connection import Connection
+from mnemoscope.scope.desk import Desk
+from mnemoscope.scope.guard import Guard, is_local
+from mnemoscope.scope.library import Library
+from mnemoscope.scope.server import build
+
+# Connections at a time; those of a browser stay open for a while.
+MOST_CONNECTIONS = 256
+LAST_PORT = 65535
+
+
+class Page:
+    """A server that is bound but does not answer yet: ``address`` is where it will."""
+
+    def __init__(
+        self, root: Path, given: list[str], texts: Path | None, host: str, port: int
+    ) -> None:
+        if not 0 <= port <= LAST_PORT:
+            raise UserError(f"there is no port {port}: choose another --port, or 0 for any")
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self.socket = socket.create_server((host, port), family=family, backlog=128)
+        except OSError as error:
+            raise UserError(
+                f"cannot open {host}:{port} ({error}); choose another --port, or 0 for any"
+            ) from error
+        token = None if is_local(host) else secrets.token_urlsafe(24)
+        app = Guard(build(Library(root), Desk(root, given), texts), host, token)
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{self.socket.getsockname()[1]}/"
+        if token is not None:
+            self.address += f"?token={token}"
+        self.server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_level="error",
+                lifespan="off",
+                ws="none",
+                http=Connection,
+                loop="asyncio",
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_keep_alive=5,
+                timeout_graceful_shutdown=1,
+                server_header=False,
+                proxy_headers=False,
+            )
+        )
+
+    def answer(self, show: bool) -> None:
+        """Serve until somebody stops the process; ``show`` opens a browser."""
+        if show:
+            webbrowser.open(self.address)
+        self.server.run(sockets=[self.socket])

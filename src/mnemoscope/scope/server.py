@@ -1,0 +1,174 @@
+"""The live page as a web application: what the page asks for, and what it gets.
+
+``/`` and ``/web`` are the page, ``/api`` is JSON, ``/files`` are pages and pictures of studies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from mnemoscope.errors import UserError
+from mnemoscope.scope import colours, desk, texts
+from mnemoscope.scope.folder import inside
+from mnemoscope.scope.library import Library
+
+KINDS = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+# A report brings its own scripts. In a sandbox it has no origin: it can ask us for nothing.
+REPORT = (
+    "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'"
+)
+PICTURE = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+FILES = {
+    ".html": ("text/html", REPORT),
+    ".svg": ("image/svg+xml", PICTURE),
+    ".png": ("image/png", PICTURE),
+    ".csv": ("text/plain; charset=utf-8", PICTURE),
+}
+# Between two looks at studies that run, and how long one listens before asking again.
+PAUSE, LISTENS = 1.0, 600
+PASSAGE = 4000
+
+
+class Ask(BaseModel):
+    """A text for a model to read."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: str = Field(max_length=1100)
+    text: str = Field(max_length=desk.MOST_CHARACTERS + 1)
+    segment: int = Field(32, ge=1, le=desk.LONGEST_SEGMENT)
+    segments: int | None = Field(None, ge=1, le=desk.MOST_SEGMENTS)
+    document: str | None = Field(None, max_length=1100)
+
+
+class Turn(BaseModel):
+    """A segment of a reading to look at."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    reading: str = Field(max_length=64)
+    segment: int = Field(ge=0, le=desk.MOST_SEGMENTS)
+
+
+def build(library: Library, table: desk.Desk, books: Path | None) -> FastAPI:
+    """The application over a folder of runs, models that can be opened, and a folder of texts."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    _explain(app)
+
+    @app.get("/")
+    def page() -> Response:
+        return _asset("index.html")
+
+    @app.get("/web/{name}")
+    def web(name: str) -> Response:
+        return _asset(name)
+
+    @app.get("/api/shelf")
+    def shelf() -> dict[str, Any]:
+        return {**library.all(), "given": table.given, "texts": texts.catalogue(books)}
+
+    @app.get("/api/run")
+    def run(id: Annotated[str, Query(max_length=1100)]) -> dict[str, Any]:
+        return library.run(id)
+
+    @app.get("/api/study")
+    def study(id: Annotated[str, Query(max_length=1100)]) -> dict[str, Any]:
+        return library.study(id)
+
+    @app.get("/api/text")
+    def text(
+        name: Annotated[str, Query(max_length=1100)],
+        start: Annotated[float, Query(ge=0, le=1)] = 0.0,
+    ) -> dict[str, Any]:
+        return texts.passage(books, name, start, PASSAGE)
+
+    @app.get("/api/model")
+    def model(id: Annotated[str, Query(max_length=1100)]) -> dict[str, Any]:
+        return table.about(id)
+
+    @app.post("/api/read")
+    def read(ask: Ask) -> dict[str, Any]:
+        return table.read(ask.model, ask.text, ask.segment, ask.segments, ask.document)
+
+    @app.post("/api/step")
+    def step(turn: Turn) -> Response:
+        found = table.step(turn.reading, turn.segment)
+        return Response(found, media_type="application/json")
+
+    @app.get("/api/progress")
+    async def progress() -> StreamingResponse:
+        return StreamingResponse(_news(library), media_type="text/event-stream")
+
+    @app.get("/files/{name:path}")
+    def files(name: str) -> Response:
+        path = inside(library.root, name)
+        if path.suffix not in FILES or not path.is_file():
+            raise UserError(f"there is no {name[:80]!r} here")
+        kind, policy = FILES[path.suffix]
+        return FileResponse(path, media_type=kind, headers={"content-security-policy": policy})
+
+    return app
+
+
+async def _news(library: Library) -> AsyncIterator[str]:
+    """Studies and runs as they are, each time that something has changed."""
+    told = ""
+    for _ in range(int(LISTENS / PAUSE)):
+        now = json.dumps(await run_in_threadpool(library.news))
+        yield f"data: {now}\n\n" if now != told else ": still here\n\n"
+        told = now
+        await asyncio.sleep(PAUSE)
+
+
+def _asset(name: str) -> Response:
+    if name == "colours.css":
+        return Response(colours.sheet(), media_type="text/css")
+    folder = resources.files("mnemoscope.scope").joinpath("web")
+    if name == "style.css":  # the same that reports are written with
+        folder = resources.files("mnemoscope.report")
+    known = {one.name: one for one in folder.iterdir() if Path(one.name).suffix in KINDS}
+    if name not in known:
+        raise UserError(f"there is no {name[:80]!r} here")
+    return Response(known[name].read_bytes(), media_type=KINDS[Path(name).suffix])
+
+
+def _explain(app: FastAPI) -> None:
+    """Whatever goes wrong becomes words on the page; the server lives on."""
+
+    def answer(kind: type[Exception], status: int | None, words: Callable[[Any], str]) -> None:
+        @app.exception_handler(kind)
+        async def handle(request: Request, error: Exception) -> Response:
+            content = json.dumps({"error": words(error)})
+            code = getattr(error, "status_code", 500) if status is None else status
+            return Response(content, status_code=code, media_type="application/json")
+
+    answer(UserError, 400, str)
+    answer(desk.BusyError, 503, str)
+    answer(HTTPException, None, lambda error: str(error.detail))
+    answer(RequestValidationError, 422, _invalid)
+    # A model can fail in any way; the page says in which.
+    answer(Exception, 500, lambda error: f"{type(error).__name__}: {str(error)[:300]}")
+
+
+def _invalid(error: RequestValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}"

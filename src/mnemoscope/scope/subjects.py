@@ -1,0 +1,224 @@
+"""Models that a page may open: runs, their untrained twins, Hugging Face folders, documents.
+
+A page names what the folder of runs holds or what was given on the command line, never a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mnemoscope.errors import UserError
+from mnemoscope.lenses.reader import open_reader
+from mnemoscope.models.encoder import EncoderModel
+from mnemoscope.models.model import SequenceModel
+from mnemoscope.models.source import SourceModel
+from mnemoscope.registry import KINDS
+from mnemoscope.scope import shelf
+from mnemoscope.scope.folder import inside
+from mnemoscope.scope.frame import Step
+from mnemoscope.scope.ours import OurStream
+from mnemoscope.scope.theirs import TheirStream
+from mnemoscope.training.run import Run
+
+Ints = NDArray[np.int64]
+Json = dict[str, Any]
+
+# How families of tokenizers write a space and a line break inside a token.
+SHOWN = {"Ġ": " ", "▁": " ", "Ċ": "\n", "<0x0A>": "\n"}
+
+
+class Stream(Protocol):
+    """Reads on from where it is."""
+
+    def step(self, tokens: Tensor) -> Step:
+        """Read tokens (T,) and say what was seen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model and how text becomes what it reads.
+
+    encode  text -> token ids
+    show    token id -> what the page writes for it
+    start   a new stream, under the named document if there are documents
+    limit   most tokens one stream can have, None when there is no end
+    """
+
+    about: Json
+    encode: Callable[[str], Ints]
+    show: Callable[[int], str]
+    start: Callable[[str | None], Stream]
+    limit: int | None
+
+
+def open_subject(identity: str, root: Path, given: list[str]) -> Subject:
+    """What a page calls ``run:a/b``, ``untrained:a/b``, ``huggingface:a``, ``documents:a`` or
+    ``given:0``.
+    """
+    kind, _, name = identity.partition(":")
+    if kind == "given":
+        if not name.isdecimal() or int(name) >= len(given):
+            raise UserError(f"there is no model {identity[:80]!r} here")
+        return _given(given[int(name)])
+    if kind not in ("run", "untrained", "huggingface", "documents"):
+        raise UserError(f"there is no model {identity[:80]!r} here")
+    item = shelf.find(root, name, "run" if kind == "untrained" else kind)
+    if kind == "documents":
+        return _documents(item.path, name, [*given, str(root.resolve())])
+    if kind == "huggingface":
+        return _theirs(str(item.path), name, local=True)
+    return _run(item.path, name, trained=kind == "run")
+
+
+def _given(source: str) -> Subject:
+    path = Path(source)
+    if not path.is_dir():
+        return _theirs(source, source, local=False)
+    kind = shelf.kind_of(shelf.files_of(path))
+    if kind == "run":
+        return _run(path, path.name, trained=True)
+    if kind == "documents":
+        return _documents(path, path.name, None)
+    return _theirs(source, path.name, local=True)
+
+
+def _run(folder: Path, name: str, trained: bool) -> Subject:
+    run = Run.open(folder)
+    reader = open_reader(folder)
+    model = reader.model if trained else run.untrained().eval()
+    if isinstance(model, SourceModel | EncoderModel) or not isinstance(model, SequenceModel):
+        raise UserError(
+            f"{name} is a {run.config.memory}: it reads a whole source at once and carries nothing "
+            "from one segment to the next; look at it with mnemoscope lens"
+        )
+    config = model.config
+    encode = reader.encode
+    label = KINDS["memory"][run.config.memory].label if run.config.memory in KINDS["memory"] else ""
+    about = {
+        "name": name if trained else f"{name}, untrained",
+        "label": label or run.config.memory,
+        "trained": trained,
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "symbols": None if encode else config.vocab,
+        "documents": [],
+        "example": "" if encode else _example(run),
+    }
+    reads = (lambda text: encode([text])[0]) if encode else _numbers(config.vocab)
+    return Subject(
+        about, reads, reader.decode, lambda _: OurStream(model, encode is not None), reader.limit
+    )
+
+
+def _example(run: Run) -> str:
+    """An episode of the task, where it needs no data that may be gone."""
+    try:
+        tokens = run.config.task.batch(0, 1, seed=0, split="valid", length=128).tokens[0]
+    except (UserError, OSError):
+        return ""
+    return " ".join(map(str, tokens[:1024].tolist()))
+
+
+def _numbers(vocab: int) -> Callable[[str], Ints]:
+    def encode(text: str) -> Ints:
+        words = text.replace(",", " ").split()
+        for word in words:
+            if not (word.isdecimal() and len(word) < 10 and int(word) < vocab):
+                raise UserError(
+                    f"{word[:20]!r} is no token: this model reads numbers from 0 to {vocab - 1}, "
+                    "parted by spaces"
+                )
+        return np.array([int(word) for word in words], dtype=np.int64)
+
+    return encode
+
+
+def _load(source: str, local: bool) -> tuple[Any, Any]:
+    try:
+        import transformers
+    except ImportError as error:
+        raise UserError(
+            "Hugging Face models need the extra: pip install 'mnemoscope[huggingface]'"
+        ) from error
+    options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
+    try:
+        config = transformers.AutoConfig.from_pretrained(source, **options)
+        named = " ".join(getattr(config, "architectures", None) or [])
+        if not any(word in named for word in ("CausalLM", "LMHeadModel")):
+            raise UserError(
+                f"{Path(source).name} ({named or 'unknown'}) is no causal language model: it "
+                "carries nothing from one segment to the next; look at it with mnemoscope lens"
+            )
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            source, use_safetensors=True, **options
+        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
+    # Not there, no network, damaged weights, an unknown architecture.
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"cannot load {Path(source).name}: {first}") from error
+    return model.eval(), tokenizer
+
+
+def _theirs(source: str, name: str, local: bool) -> Subject:
+    model, tokenizer = _load(source, local)
+    return _causal(model, tokenizer, name, type(model).__name__, None)
+
+
+def _documents(folder: Path, name: str, allowed: list[str] | None) -> Subject:
+    from mnemoscope.models.huggingface.documents import DocumentMemory, read_saved
+
+    base = str(read_saved(folder)[1]["model"])
+    # The file says which model it is for; it may not choose one that nobody put here.
+    if allowed is not None and not any(_same(base, one) for one in allowed):
+        raise UserError(
+            f"{name} was learnt on {base or 'a model without a name'}, which is not in the folder "
+            "of runs: start scope with --model and that model"
+        )
+    model, tokenizer = _load(base, local=True)
+    memory = DocumentMemory.load(folder, model, tokenizer)
+    return _causal(model, tokenizer, name, "Document memory", memory)
+
+
+def _same(base: str, allowed: str) -> bool:
+    try:
+        inside(Path(allowed), str(Path(base).resolve()))
+    except UserError:
+        return base == allowed
+    return True
+
+
+def _causal(model: Any, tokenizer: Any, name: str, label: str, memory: Any) -> Subject:
+    from mnemoscope.models.huggingface.blocks import context_of
+
+    def show(token: int) -> str:
+        text = str(tokenizer.convert_ids_to_tokens(token))
+        for mark, meant in SHOWN.items():
+            text = text.replace(mark, meant)
+        return text
+
+    def encode(text: str) -> Ints:
+        return np.array(tokenizer(text, verbose=False)["input_ids"], dtype=np.int64)
+
+    about = {
+        "name": name,
+        "label": label,
+        "trained": True,
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "symbols": None,
+        "documents": list(memory.names) if memory is not None else [],
+        "example": "",
+    }
+    return Subject(
+        about,
+        encode,
+        show,
+        lambda document: TheirStream(model, memory, document),
+        context_of(model),
+    )

@@ -1,0 +1,68 @@
+"""What ``mnemoscope scope`` does; `cli` makes a command of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mnemoscope.errors import UserError
+
+EXAMPLES = (
+    "mnemoscope scope",
+    "mnemoscope scope runs/lag-quick --texts books",
+    "mnemoscope scope --model models/small --port 8000 --no-open",
+)
+
+
+def scope(
+    runs: Path = Path("runs"),
+    /,
+    *,
+    model: list[str] | None = None,
+    texts: Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    open: bool = True,
+) -> None:
+    """Open the live page: runs and studies, and models watched while they read.
+
+    Only this machine can reach it. With another --host the address ends with a token, and only
+    those who know it are let in.
+
+    Parameters
+    ----------
+    runs
+        A folder of runs, studies, Hugging Face models and document memories, or of folders of them.
+    model
+        One more model: a run, a Hugging Face folder, a document memory, or a name on the hub.
+    texts
+        A folder of .txt, .md or .gz files to read from.
+    host
+        The address to listen at.
+    port
+        The port; 0 takes any that is free.
+    open
+        Show the page in the browser.
+    """
+    if not runs.is_dir() and not model:
+        raise UserError(
+            f"there is no folder {runs}: name one with runs, give --model, or train something"
+        )
+    if texts is not None and not texts.is_dir():
+        raise UserError(f"there is no folder {texts}")
+    for one in model or []:
+        if (one.count("/") > 1 or Path(one).is_absolute()) and not Path(one).is_dir():
+            raise UserError(f"there is no folder {one}")
+    try:
+        from mnemoscope.scope.serve import Page
+    except ImportError as error:
+        raise UserError(
+            f"the live page needs {error.name}: pip install 'mnemoscope[scope]'"
+        ) from error
+    page = Page(runs, model or [], texts, host, port)
+    sys.stdout.write(f"scope  {page.address}\nstop it with Ctrl-C\n")
+    sys.stdout.flush()
+    try:
+        page.answer(show=open)
+    except KeyboardInterrupt:
+        sys.stdout.write("\nclosed\n")

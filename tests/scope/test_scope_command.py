@@ -1,0 +1,65 @@
+"""``mnemoscope scope`` as a user types it."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mnemoscope.cli import main
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(["scope", *words])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return re.sub(r"\s+", " ", said)
+
+
+def test_mistakes_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "there is no folder" in refused(capsys, str(tmp_path / "none"))
+    none = str(tmp_path / "none")
+    assert "no port 99999" in refused(capsys, none, "--model", "a/b", "--port", "99999")
+    assert "there is no folder" in refused(capsys, str(tmp_path), "--texts", str(tmp_path / "none"))
+    assert "there is no folder" in refused(capsys, str(tmp_path), "--model", "/nowhere/at/all")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = refused(capsys, str(tmp_path), "--port", port, "--no-open")
+    assert "choose another --port" in said
+    assert "cannot open" in refused(capsys, str(tmp_path), "--host", "no.such.host.invalid")
+
+
+def test_a_missing_extra_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "mnemoscope.scope.serve", raising=False)
+    assert "pip install 'mnemoscope[scope]'" in refused(capsys, str(tmp_path))
+
+
+def test_it_prints_its_address_answers_and_stops(tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    words = [sys.executable, "-m", "mnemoscope", "scope", str(tmp_path), "--port", "0", "--no-open"]
+    env = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/\n", line)
+        assert found, line
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=30)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert rest.endswith("closed\n")
