@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from mnemoscope.studies.study import Study
     from mnemoscope.training.run import Run
 
+# Seconds between pages of a study that shows what it has while it runs.
+SHOW_EVERY = 15
+
 
 def build(memory: str, **options: Any) -> SequenceModel:
     """Return a fresh model: ``build("lstm", vocab=20, width=64)``. ``vocab`` is required.
@@ -204,22 +207,36 @@ def study(
         raise UserError(f"jobs must be at least 1, not {jobs}")
     mark = _claim(folder, name, config)
     known = folder / "result.json"
+    changed = "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
+    command = f"mnemoscope study {name} --preset {preset}{changed} --out {shlex.quote(str(folder))}"
+
+    def told(result: dict[str, Any], made: dict[str, Any]) -> Report:
+        here = made | {"command": command, "config": _yaml(name, config)}
+        here["date"] = datetime.datetime.fromisoformat(made["date"])
+        sections = config.tell(result, folder)
+        return Report(config.title, config.question, sections, Reproduce(**here))
+
     with held(mark, f"working on {folder}"):
         if known.is_file():
             result = json.loads(known.read_text())
         else:
             jobs = jobs or _cores()
-            began = time.perf_counter()
-            result = config.run(folder, jobs)
-            here = Reproduce.here("", "", time.perf_counter() - began, jobs)
-            result["made"] = {**vars(here), "date": here.date.isoformat()}
+            began = shown = time.perf_counter()
+
+            def made() -> dict[str, Any]:
+                here = Reproduce.here("", "", time.perf_counter() - began, jobs or 1)
+                return {**vars(here), "date": here.date.isoformat()}
+
+            def share(partial: dict[str, Any]) -> None:
+                nonlocal shown
+                if time.perf_counter() - shown >= SHOW_EVERY:
+                    report.write(told(partial, made()), folder)
+                    shown = time.perf_counter()
+
+            result = config.run_live(folder, jobs, share)
+            result["made"] = made()
             write_whole(known, json.dumps(result).encode())
-    changed = "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
-    command = f"mnemoscope study {name} --preset {preset}{changed} --out {shlex.quote(str(folder))}"
-    made: dict[str, Any] = {**result["made"], "command": command, "config": _yaml(name, config)}
-    made["date"] = datetime.datetime.fromisoformat(made["date"])
-    reproduce = Reproduce(**made)
-    document = Report(config.title, config.question, config.tell(result, folder), reproduce)
+    document = told(result, result["made"])
     page = report.write(document, folder)
     report.write_data(document, folder)
     if images:
