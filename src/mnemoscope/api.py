@@ -152,19 +152,28 @@ def lens(
 
     ``name`` is information, similarity, change or influence; ``models`` are run folders, Hugging
     Face folders, names or objects; ``options`` are those of
-    `mnemoscope.studies.inspection.inspect`.
+    `mnemoscope.studies.inspection.inspect`. The lens retention reads no text, and its options are
+    those of `mnemoscope.lenses.questions.RetentionOptions`.
     """
-    from mnemoscope.studies.inspection import inspect
-
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists already and is not empty; choose another --out")
     began = time.perf_counter()
-    found = inspect(name, models, texts, **options)
     shown = " ".join(f"--model {shlex.quote(str(model))}" for model in models)
-    command = f"mnemoscope lens {name} {shown} --text FILE --out {shlex.quote(str(folder))}"
+    if name == "retention":
+        from mnemoscope.studies.asking import retention
+
+        found = retention(models, **options)
+        shown += "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
+    else:
+        from mnemoscope.studies.inspection import inspect
+
+        found = inspect(name, models, texts, **options)
+        shown += " --text FILE"
+    command = f"mnemoscope lens {name} {shown} --out {shlex.quote(str(folder))}"
+    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in options.items()}
     config = yaml.safe_dump(
-        {"lens": name, "texts": len(texts), **options, "tags": "tags" in options}, sort_keys=False
+        {"lens": name, "texts": len(texts), **plain, "tags": "tags" in options}, sort_keys=False
     )
     seconds = time.perf_counter() - began
     document = Report(

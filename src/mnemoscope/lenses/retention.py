@@ -203,6 +203,12 @@ class Retention:
             self.answers = list(task.answers)
         self.trained = task is not None
         self.questions = questions(self.task, self.options)
+        longest = max(question.task.length for question in self.questions)
+        if stream.limit is not None and longest > stream.limit:
+            raise UserError(
+                f"{stream.name} can read {stream.limit} tokens in one stream, not {longest}: ask "
+                "with shorter ages, fewer items or a shorter rest"
+            )
         self._seen: dict[tuple[Along, int], _Seen] = {}
 
     def ask(self) -> RetentionResult:

@@ -30,31 +30,44 @@ from mnemoscope.training.config import RunConfig, Training
 
 @dataclass(frozen=True)
 class Contestant:
-    """A memory of the study: what it is called, its kin, its options, and what sets its size."""
+    """A memory of the study: what it is called, its kin, its options, and what sets its size.
+
+    ``turned`` is the option of the model, ``sizes`` the option of the study with its values.
+    """
 
     memory: str
     label: str
     family: str
     options: dict[str, Any]
     turned: str
+    sizes: str
 
 
 HEADS = {"heads": 2, "hidden": 2.0}
 VECTOR, TOKENS, QUEUE, SIGNAL = "one vector", "every token", "a queue", "a signal"
 CONTESTANTS = {
-    "rnn": Contestant("rnn", "RNN", VECTOR, {}, "width"),
-    "lstm": Contestant("lstm", "LSTM", VECTOR, {}, "width"),
-    "gru": Contestant("gru", "GRU", VECTOR, {}, "width"),
-    "attention": Contestant("attention", "Transformer", TOKENS, HEADS, "width"),
+    "rnn": Contestant("rnn", "RNN", VECTOR, {}, "width", "widths"),
+    "lstm": Contestant("lstm", "LSTM", VECTOR, {}, "width", "widths"),
+    "gru": Contestant("gru", "GRU", VECTOR, {}, "width", "widths"),
+    "attention": Contestant("attention", "Transformer", TOKENS, HEADS, "width", "token_widths"),
     # A grid is crossed in two steps, so sparse attention needs a second layer.
-    "strided": Contestant("sparse", "strided", TOKENS, HEADS | {"layers": 2}, "width"),
-    "fixed": Contestant(
-        "sparse", "fixed", TOKENS, HEADS | {"layers": 2, "pattern": "fixed"}, "width"
+    "strided": Contestant(
+        "sparse", "strided", TOKENS, HEADS | {"layers": 2}, "width", "token_widths"
     ),
-    "cache": Contestant("cache", "Transformer-XL", QUEUE, HEADS, "cached"),
-    "compressive": Contestant("compressive", "Compressive", QUEUE, HEADS, "cached"),
-    "infinite": Contestant("infinite", "∞-former", SIGNAL, HEADS, "cached"),
-    "sticky": Contestant("infinite", "sticky ∞-former", SIGNAL, HEADS | {"sticky": True}, "cached"),
+    "fixed": Contestant(
+        "sparse",
+        "fixed",
+        TOKENS,
+        HEADS | {"layers": 2, "pattern": "fixed"},
+        "width",
+        "token_widths",
+    ),
+    "cache": Contestant("cache", "Transformer-XL", QUEUE, HEADS, "cached", "kept"),
+    "compressive": Contestant("compressive", "Compressive", QUEUE, HEADS, "cached", "kept"),
+    "infinite": Contestant("infinite", "∞-former", SIGNAL, HEADS, "cached", "kept"),
+    "sticky": Contestant(
+        "infinite", "sticky ∞-former", SIGNAL, HEADS | {"sticky": True}, "cached", "kept"
+    ),
 }
 
 
@@ -71,12 +84,13 @@ class RetentionStudy(Study):
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "smoke": {
-            "widths": (8, 16), "kept": (4, 8), "steps": 2, "batch": 4, "seeds": 2, "pairs": 3,
-            "overwrites": 1, "length": 24, "learning_rates": (1e-3, 1e-2), "ages": (1, 4, 16),
-            "episodes": 8, "lengths": (8, 32),
+            "widths": (8, 16), "token_widths": (4, 8), "kept": (8, 16), "steps": 2, "batch": 4,
+            "seeds": 2, "pairs": 3, "overwrites": 1, "length": 24, "ages": (1, 4, 16),
+            "learning_rates": (1e-3, 1e-2), "episodes": 8, "lengths": (8, 32),
         },
         "paper": {
-            "widths": (16, 32, 64, 128, 256, 512), "kept": (8, 16, 32, 64, 128, 256),
+            "widths": (16, 32, 64, 128, 256, 512), "token_widths": (16, 32, 64, 128),
+            "kept": (8, 16, 32, 64, 128, 256),
             "keys": 64, "values": 64, "pairs": 64, "overwrites": 32, "length": 1024, "stride": 32,
             "segment": 64, "steps": 30_000, "batch": 64, "learning_rates":
             (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2), "seeds": 5, "episodes": 1024,
@@ -89,7 +103,13 @@ class RetentionStudy(Study):
         tuple(CONTESTANTS), min_length=1, description="which memories to compare"
     )
     widths: tuple[int, ...] = Field(
-        (16, 32, 64), min_length=1, description="sizes of recurrent, attention and sparse models"
+        (16, 32, 64), min_length=1, description="sizes of RNN, LSTM and GRU"
+    )
+    token_widths: tuple[int, ...] = Field(
+        (8, 16, 32),
+        min_length=1,
+        description="sizes of the Transformer and the sparse ones; the last is the width of all "
+        "that have a cache",
     )
     kept: tuple[int, ...] = Field(
         (8, 16, 32),
@@ -100,10 +120,10 @@ class RetentionStudy(Study):
     values: int = Field(8, ge=2, description="different values")
     pairs: int = Field(8, ge=1, description="most pairs stored in an episode")
     overwrites: int = Field(4, ge=0, description="most of them written twice")
-    length: int = Field(64, ge=8, description="tokens of an episode in training")
+    length: int = Field(48, ge=8, description="tokens of an episode in training")
     segment: int = Field(16, ge=1, description="tokens read at once")
     stride: int = Field(8, ge=2, description="of the sparse patterns")
-    steps: int = Field(600, ge=1, description="optimiser steps per model")
+    steps: int = Field(700, ge=1, description="optimiser steps per model")
     batch: int = Field(32, ge=1, description="episodes per step")
     learning_rates: tuple[float, ...] = Field(
         (3e-3, 1e-2, 3e-2), min_length=1, description="the sweep, for every memory"
@@ -166,13 +186,14 @@ class RetentionStudy(Study):
 
     def sizes(self, name: str) -> tuple[int, ...]:
         """What a memory's size is turned through."""
-        return self.widths if CONTESTANTS[name].turned == "width" else self.kept
+        found: tuple[int, ...] = getattr(self, CONTESTANTS[name].sizes)
+        return found
 
     def model(self, name: str, size: int) -> Any:
         """The config of a memory in one size."""
         one = CONTESTANTS[name]
         kind = find("memory", one.memory)
-        options = {"vocab": self.task().vocab, "width": self.widths[len(self.widths) // 2]}
+        options = {"vocab": self.task().vocab, "width": self.token_widths[-1]}
         options |= one.options | {one.turned: size}
         turned_too = {"compressed": size, "basis": size, "chunk": size, "bins": 2 * size}
         if one.memory == "infinite":
@@ -200,7 +221,7 @@ class RetentionStudy(Study):
             segment=None if whole else self.segment,
             horizon=1 if whole else -(-self.length // self.segment),
             evaluate_every=self.steps,
-            evaluate_batches=8,
+            evaluate_batches=4,
             checkpoint_every=max(200, self.steps // 5),
             keep=1,
             device=self.device,
