@@ -9,7 +9,6 @@ Nothing here imports torch before the study runs, so that a mistyped option show
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -244,7 +243,7 @@ class RetentionStudy(Study):
             models = [self.model(name, size) for size in self.sizes(name)]
             facts["parameters"] = [count(model) for model in models]
             facts["costs"] = [
-                dataclasses.asdict(cost(open_stream(model.build()), self.lengths, self.segment))
+                _plain(cost(open_stream(model.build()), self.lengths, self.segment))
                 for model in models
             ]
         examine = partial(ask, asked=self.asked())
@@ -360,7 +359,7 @@ def ask(folder: Path, asked: RetentionOptions) -> dict[str, Any]:
     found = Retention(open_stream(model), run.config.task, asked).ask()
     losses = [entry["valid_loss"] for entry in run.metrics() if "valid_loss" in entry]
     return {
-        "curves": {curve.along: dataclasses.asdict(curve) for curve in found.curves},
+        "curves": {curve.along: _plain(curve) for curve in found.curves},
         "half_life": found.half_life.value,
         "horizon": found.horizon.value,
         "capacity": found.capacity,
@@ -368,4 +367,12 @@ def ask(folder: Path, asked: RetentionOptions) -> dict[str, Any]:
         "flops": found.flops,
         "choosing": losses[-1],
         "seconds": sum(entry.get("seconds", 0.0) for entry in run.metrics()),
+    }
+
+
+def _plain(found: Any) -> dict[str, Any]:
+    """The fields of a result as JSON has them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in vars(found).items()
     }
