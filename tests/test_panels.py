@@ -28,9 +28,7 @@ def test_every_panel_has_its_own_axes_title_and_legend() -> None:
     assert spans[0][1] < spans[1][0]
     assert spans[2][3] < spans[0][2]
     assert layout.xaxis.type == layout.xaxis3.type == "log"
-    assert layout.xaxis2.title.text == "age"
-    assert layout.xaxis.title.text is None
-    assert layout.yaxis2.title.text is None
+    assert [note.text for note in layout.annotations] == ["age", "bits"]
 
 
 def test_ghosts_are_the_curves_of_all_others() -> None:

@@ -9,7 +9,9 @@ import pytest
 import mnemoscope as ms
 from mnemoscope.cli import main
 
-FEW = "--ages 1,4,8 --items 1,2 --overwrites 0,1 --pairs 2 --rest 8 --episodes 8 --keys 4 --values 4"
+FEW = (
+    "--ages 1,4,8 --items 1,2 --overwrites 0,1 --pairs 2 --rest 8 --episodes 8 --keys 4 --values 4"
+)
 
 
 @pytest.fixture(scope="module")

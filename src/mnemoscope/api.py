@@ -24,6 +24,7 @@ from mnemoscope.registry import ATTACHED, FIRST_CHOICE, KINDS, find, model_kind
 from mnemoscope.training.config import RunConfig
 
 if TYPE_CHECKING:
+    from mnemoscope.lenses.streams import Stream
     from mnemoscope.models.model import SequenceModel
     from mnemoscope.models.translator import Translator
     from mnemoscope.studies.study import Study
@@ -132,6 +133,17 @@ def load(folder: str | Path) -> SequenceModel:
     from mnemoscope.training.run import Run
 
     return Run.open(folder).model()
+
+
+def stream(source: Any, **options: Any) -> Stream:
+    """Return any model behind one call: ``stream("gpt2").read(tokens).state.nbytes``.
+
+    ``source`` is a model of ours or of `transformers`, a memory attached to one, the folder of any
+    of them, a name on the hub, or the name of a memory with its options.
+    """
+    from mnemoscope.lenses.streams import open_stream
+
+    return open_stream(source, **options)
 
 
 def translator(folder: str | Path) -> Translator:

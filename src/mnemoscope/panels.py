@@ -21,8 +21,8 @@ def panels(
 ) -> go.Figure:
     """Put figures of `mnemoscope.figure` next to each other, each under its own title and legend.
 
-    With ``ghosts`` every panel shows the curves of all others in grey. What references and regions
-    are is left to the caption.
+    With ``ghosts`` every panel shows the curves of all others in grey. The titles of the axes are
+    those of the last figure; what references and regions are is left to the caption.
     """
     import plotly.graph_objects as go
 
@@ -38,7 +38,7 @@ def panels(
     width = (1 - GAP_X * (columns - 1)) / columns
     data: list[Json] = []
     layout: Json = {"template": template(), "height": drawn + head + 60, "shapes": []}
-    layout["margin"] = {"t": head, "b": 60}
+    layout["margin"] = {"l": 52, "r": 8, "t": head, "b": 60}
     layout["hovermode"] = plain[0][1]["layout"].get("hovermode", "closest")
     for place, (title, figure) in enumerate(plain):
         row, column = divmod(place, columns)
@@ -53,18 +53,22 @@ def panels(
         x_axis, y_axis = dict(own["xaxis"]), dict(own["yaxis"])
         x_axis |= {"domain": [left, min(1.0, left + width)], "anchor": axes["yaxis"]}
         y_axis |= {"domain": [max(0.0, top - tall), top], "anchor": axes["xaxis"]}
-        if row < rows - 1 and place + columns < len(plain):
-            x_axis.pop("title", None)
-        if column:
-            y_axis.pop("title", None)
+        x_title, y_title = x_axis.pop("title")["text"], y_axis.pop("title")["text"]
         layout |= {f"xaxis{number}": x_axis, f"yaxis{number}": y_axis}
         layout[f"legend{number}"] = {
             "x": left, "y": top, "xanchor": "left", "yanchor": "bottom", "orientation": "v",
             "title": {"text": f"<b>{html.escape(title, quote=False)}</b>"}, "tracegroupgap": 0,
         }  # fmt: skip
         # The template speaks of the first legend only.
-        layout[f"legend{number}"] |= {"bgcolor": CLEAR, "font": {"color": INK, "size": 13}}
+        layout[f"legend{number}"] |= {"bgcolor": CLEAR, "font": {"color": INK, "size": 12}}
         layout["shapes"] += [_moved(shape, axes) for shape in own.get("shapes", ())]
+    # Said once for all panels: on a phone, titles of two columns would run into each other.
+    place_x = {"x": 0.5, "y": 0, "yshift": -34, "yanchor": "top"}
+    place_y = {"x": 0, "y": 0.5, "xshift": -34, "xanchor": "right", "textangle": -90}
+    layout["annotations"] = [
+        {"text": text, "xref": "paper", "yref": "paper", "showarrow": False} | place
+        for text, place in ((x_title, place_x), (y_title, place_y))
+    ]
     return go.Figure(data=data, layout=layout | {"showlegend": True})
 
 

@@ -111,9 +111,7 @@ def made(values: dict[str, list[float]], sizes: dict[str, int] | None = None) ->
 
 def test_the_front_holds_those_that_nobody_beats() -> None:
     sizes = {"a": 10, "b": 20, "c": 40, "d": 80}
-    result = made(
-        {"a": [1, 3], "b": [2, 2], "c": [5, 5], "d": [4, 4]}, sizes
-    )
+    result = made({"a": [1, 3], "b": [2, 2], "c": [5, 5], "d": [4, 4]}, sizes)
     assert [one["memory"] for one in front(points(result))] == ["a", "c"]
     same = made({"a": [1.0], "b": [2.0]}, {"a": 10, "b": 10})
     assert [one["memory"] for one in front(points(same))] == ["b"]

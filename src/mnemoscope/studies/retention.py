@@ -64,9 +64,7 @@ CONTESTANTS = {
     "cache": Contestant("cache", "Transformer-XL", QUEUE, HEADS, "cached", "kept"),
     "compressive": Contestant("compressive", "Compressive", QUEUE, HEADS, "cached", "kept"),
     "infinite": Contestant("infinite", "∞-former", SIGNAL, HEADS, "cached", "kept"),
-    "sticky": Contestant(
-        "infinite", "sticky ∞-former", SIGNAL, HEADS | {"sticky": True}, "cached", "kept"
-    ),
+    "sticky": Contestant("infinite", "sticky", SIGNAL, HEADS | {"sticky": True}, "cached", "kept"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A real pretrained model is asked in context, with the definition that trained ones are held to."""
+"""A real pretrained model is asked in context, by the definition for those that were trained."""
 
 from __future__ import annotations
 
