@@ -208,8 +208,9 @@ def _by_bytes(result: Result) -> Section:
                 "All sizes",
                 COLUMNS,
                 table,
-                "Means over seeds; half-life (age at which half of the youngest age's bits is "
-                "left) and horizon (less than a twentieth of an answer is left): lowest to "
+                "Size: width of recurrent, attention and sparse models, tokens cached of the "
+                "others. Means over seeds; half-life (age at which half of the youngest age's bits "
+                "is left) and horizon (less than a twentieth of an answer is left): lowest to "
                 "highest seed, – where there was nothing to lose.",
             ),
         ],
@@ -225,7 +226,7 @@ def _facts(result: Result, one: dict[str, Any]) -> list[Any]:
     oldest = asked_at(result, "age")[-1]
     return [
         facts["label"],
-        f"{facts['turned']} {one['size']}",
+        one["size"],
         parameters,
         round(one["bytes"]),
         round(bits, 2),
@@ -292,17 +293,18 @@ def _cost(result: Result) -> Section:
 
         return _sheet(result, draw)
 
-    grown = [
-        (label(result, name), costs["bytes"][-1] / costs["bytes"][0])
-        for name in known(result)
-        for costs in [middle_cost(result, name)]
-    ]
-    flat = [name for name, factor in grown if factor < 4]
-    grows = [f"{name} ({factor:.0f}×)" for name, factor in grown if factor >= 4]
     lengths = middle_cost(result, known(result)[0])["lengths"]
-    said = f"From {lengths[0]} to {lengths[-1]} tokens "
-    said += f"the state of {', '.join(grows)} grows" if grows else "no state grows"
-    said += f"; that of {', '.join(flat)} does not, or hardly." if grows and flat else "."
+    grows, settled = [], []
+    for name in known(result):
+        carried = middle_cost(result, name)["bytes"]
+        if carried[-1] > 1.1 * carried[-2]:
+            grows.append(f"{label(result, name)} ({carried[-1] / carried[0]:.0f} times)")
+        else:
+            settled.append(label(result, name))
+    said = f"From {lengths[0]} to {lengths[-1]} tokens the state grows, with no end, of "
+    said += (
+        f"{', '.join(grows) or 'none'}; it has come to its size of {', '.join(settled) or 'none'}."
+    )
     data = [
         {"model": label(result, name), "size": size, "tokens": length}
         | {"bytes": costs["bytes"][place], "flops": costs["flops"][place]}
