@@ -13,6 +13,7 @@ from ledgers import Ledger
 
 from mnemoscope.data.recall import Recall
 from mnemoscope.errors import UserError
+from mnemoscope.lenses import retention
 from mnemoscope.lenses.cost import cost, flops
 from mnemoscope.lenses.questions import RetentionOptions, Spelling, questions
 from mnemoscope.lenses.retention import Retention, RetentionResult, recalled
@@ -105,6 +106,22 @@ def test_intervals_hold_the_estimate_and_shrink_with_episodes() -> None:
                 assert bits <= high + 1e-9
     assert sum(many.by_items.high) < sum(few.by_items.high)
     assert many.episodes == 320
+
+
+@pytest.mark.parametrize(
+    ("bits", "half_life", "horizon"),
+    [
+        ([3, 3, 3, 3], math.inf, math.inf),
+        ([3, 2, 1, 0], 4 * 2**0.5, 8 * 2**0.9),  # 1.5 between 4 and 8, 0.1 between 8 and 16
+        ([0, 2, 2, 0], 8 * 2**0.5, 8 * 2**0.95),  # what is odd at first does not count
+        ([2, 0, 2, 2], 2 * 2**0.5, math.inf),
+        ([0, 0, 0, 0.05], 0, 0),
+    ],
+)
+def test_where_curves_fall(bits: list[float], half_life: float, horizon: float) -> None:
+    ages, found = (2, 4, 8, 16), np.array(bits, dtype=float)
+    assert retention._half_life(ages, found, 0.1) == pytest.approx(half_life)
+    assert retention._horizon(ages, found, 0.1) == pytest.approx(horizon)
 
 
 def test_pairs_are_asked_once_and_ages_are_kept() -> None:

@@ -131,8 +131,8 @@ class Curve:
 class RetentionResult:
     """What one model retains.
 
-    half_life  age at which half is left of the bits recalled at the youngest age
-    horizon    age at which less than a twentieth of an answer is left: chance, but for noise
+    half_life  age at which half is left of the most bits recalled at any age
+    horizon    age from which on less than a twentieth of an answer is left: chance, but for noise
     capacity   most bits recalled of one episode, over all numbers of items
     bytes      carried while those were asked; per_byte = capacity / bytes
     flops      of reading that episode; per_flop = capacity / flops
@@ -280,8 +280,8 @@ class Retention:
             here = [self._seen[q.along, q.at] for q in self.questions if q.along == along]
             curves[along], drawn[along] = self._curve(along, here, rng)
         ages = curves["age"]
-        half = [_crossing(ages.x, bits, bits[0] / 2, self._chance) for bits in drawn["age"]]
-        gone = [_crossing(ages.x, bits, self._chance, self._chance) for bits in drawn["age"]]
+        half = [_half_life(ages.x, bits, self._chance) for bits in drawn["age"]]
+        gone = [_horizon(ages.x, bits, self._chance) for bits in drawn["age"]]
         items = curves["items"]
         best = int(np.argmax(items.bits))
         task = self._seen["items", items.x[best]].question.task
@@ -360,19 +360,31 @@ def _bits(log_probabilities: Tensor, right: Tensor) -> Floats:
     return found
 
 
-def _crossing(ages: Sequence[int], bits: Floats, level: float, chance: float) -> float:
-    """Age at which a curve falls below ``level``, between points on a logarithmic axis.
-
-    0 when there was nothing to lose from the first age on, infinite when it never falls.
-    """
-    if bits[0] <= chance:
+def _half_life(ages: Sequence[int], bits: Floats, chance: float) -> float:
+    """0 when there was never anything to lose, infinite when it never falls so low."""
+    peak = int(np.argmax(bits))
+    level = bits[peak] / 2
+    if bits[peak] < chance:
         return 0.0
-    for left in range(len(ages) - 1):
-        if bits[left + 1] < level:
-            share = (bits[left] - level) / (bits[left] - bits[left + 1])
-            young, old = math.log(ages[left]), math.log(ages[left + 1])
-            return math.exp(young + share * (old - young))
-    return math.inf
+    below = [place for place in range(peak + 1, len(ages)) if bits[place] < level]
+    return _crossing(ages, bits, below[0], level) if below else math.inf
+
+
+def _horizon(ages: Sequence[int], bits: Floats, chance: float) -> float:
+    """The same for the age after which it never rises above chance again."""
+    above = [place for place in range(len(ages)) if bits[place] >= chance]
+    if not above:
+        return 0.0
+    return _crossing(ages, bits, above[-1] + 1, chance) if above[-1] + 1 < len(ages) else math.inf
+
+
+def _crossing(ages: Sequence[int], bits: Floats, below: int, level: float) -> float:
+    """Age at which a curve falls through ``level`` just before the point ``below``, between the
+    points on a logarithmic axis.
+    """
+    share = (bits[below - 1] - level) / (bits[below - 1] - bits[below])
+    young, old = math.log(ages[below - 1]), math.log(ages[below])
+    return math.exp(young + share * (old - young))
 
 
 def _interval(drawn: Sequence[float]) -> Estimate:

@@ -209,9 +209,9 @@ def _by_bytes(result: Result) -> Section:
                 COLUMNS,
                 table,
                 "Size: width of recurrent, attention and sparse models, tokens cached of the "
-                "others. Means over seeds; half-life (age at which half of the youngest age's bits "
-                "is left) and horizon (less than a twentieth of an answer is left): lowest to "
-                "highest seed, – where there was nothing to lose.",
+                "others. Means over seeds; half-life (age at which half of the most bits is left) "
+                "and horizon (age from which on less than a twentieth of an answer is left): "
+                "lowest to highest seed, – where there was nothing to lose.",
             ),
         ],
     )
