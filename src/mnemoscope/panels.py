@@ -46,8 +46,13 @@ def panels(
         left, top = column * (width + GAP_X), 1 - row * (tall + gap_y)
         axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
         if ghosts:
-            others = [other for at, (_, other) in enumerate(plain) if at != place]
-            data += [_ghost(trace) | axes for other in others for trace in _curves(other)]
+            own_names = {trace["name"] for trace in _curves(figure)}
+            data += [
+                _ghost(trace) | axes
+                for _, other in plain
+                for trace in _curves(other)
+                if trace["name"] not in own_names
+            ]
         data += [trace | axes | {"legend": f"legend{number}"} for trace in figure["data"]]
         own = figure["layout"]
         x_axis, y_axis = dict(own["xaxis"]), dict(own["yaxis"])

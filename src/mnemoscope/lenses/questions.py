@@ -27,7 +27,7 @@ class RetentionOptions(Config):
     """How a model is asked what it still knows."""
 
     ages: tuple[int, ...] = Field(
-        (1, 2, 4, 8, 16, 32, 64, 128, 256),
+        (1, 3, 7, 13, 23, 41, 83, 167),
         min_length=2,
         description="tokens between a write and its question",
     )

@@ -67,7 +67,10 @@ def _unfinished(result: Result) -> Section:
     some = [label(result, name) for name in result["memories"] if name not in known(result)]
     missing = f" Nothing is known yet of {', '.join(some)}." if some else ""
     seeds = [len(rows(result, n, result["memories"][n]["middle"])) for n in known(result)]
-    fewest = f" The curves rest on {min(seeds)} to {max(seeds)} seeds." if seeds else ""
+    fewest = ""
+    if seeds:
+        many = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else str(seeds[0])
+        fewest = f" Seeds behind every curve: {many}."
     return Section(
         "Not finished",
         [
@@ -151,7 +154,7 @@ def _by_age(result: Result) -> Section:
 
 def _by_bytes(result: Result) -> Section:
     found = points(result)
-    best = front(found)
+    best = front(found, math.log2(result["values"]) / 20)
     most = result["pairs"] * math.log2(result["values"])
     edge = Series(
         "Pareto front",
@@ -186,7 +189,8 @@ def _by_bytes(result: Result) -> Section:
     return Section(
         "Bits for bytes",
         [
-            f"No model has more bits in as few bytes than these, from small to large: {listed}.",
+            f"No model has more bits in as few bytes than these, from small to large: "
+            f"{listed or 'none'}.",
             f"Most bits per byte: {label(result, densest['memory'])} at "
             f"{result['memories'][densest['memory']]['turned']} {densest['size']}, with "
             f"{ratio:.3f} of the 8 bits that a byte can hold.",

@@ -52,9 +52,12 @@ def points(result: Result) -> list[dict[str, Any]]:
     return found
 
 
-def front(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that no other beats with as few bytes and as many bits, by bytes."""
-    best, kept = -math.inf, []
+def front(found: Sequence[dict[str, Any]], least: float = 0.0) -> list[dict[str, Any]]:
+    """Those that no other beats with as few bytes and as many bits, by bytes.
+
+    Who recalls no more than ``least`` bits is not worth any byte.
+    """
+    best, kept = least, []
     for one in sorted(found, key=lambda p: (p["bytes"], -p["bits"].mean())):
         if one["bits"].mean() > best:
             best = float(one["bits"].mean())
