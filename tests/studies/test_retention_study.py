@@ -132,7 +132,7 @@ def test_a_diverged_training_knows_nothing() -> None:
 def test_ages_are_said_with_their_limits() -> None:
     assert span([12.2, 8.0], 64) == "8 to 12"
     assert span([0, 0], 64) == "–"
-    assert span([10, None], 64) == "10 to > 64"
+    assert span([10, None], 64) == "10 to >\u00a064"
 
 
 def test_options_are_checked_before_anything_runs(tmp_path: Path) -> None:

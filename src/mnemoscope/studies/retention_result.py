@@ -113,7 +113,7 @@ def span(ages: Sequence[float | None], oldest: int) -> str:
     """Lowest to highest seed; None lies beyond the oldest age, 0 had nothing to lose."""
     ends = [math.inf if age is None else age for age in ages]
     words = [
-        "–" if end == 0 else f"> {oldest}" if math.isinf(end) else f"{end:.0f}"
+        "–" if end == 0 else f">\u00a0{oldest}" if math.isinf(end) else f"{end:.0f}"
         for end in (min(ends), max(ends))
     ]
     return words[0] if words[0] == words[1] else f"{words[0]} to {words[1]}"
