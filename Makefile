@@ -10,7 +10,7 @@ QUIET := $(if $(CI),--quiet,--quiet --progress-bar on)
 .PHONY: demo test setup lint docs browser lock clean
 
 demo: setup
-	$(BIN)/mnemoscope study lag --out runs/demo
+	$(BIN)/mnemoscope study retention --out runs/demo
 
 test: .venv/dev browser lint docs
 	$(BIN)/python -m pytest -n auto

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mnemoscope.api import build as build
     from mnemoscope.api import load as load
     from mnemoscope.api import resume as resume
+    from mnemoscope.api import stream as stream
     from mnemoscope.api import study as study
     from mnemoscope.api import train as train
     from mnemoscope.api import translator as translator
@@ -32,6 +33,7 @@ _HOME = {
     "build": "mnemoscope.api",
     "load": "mnemoscope.api",
     "resume": "mnemoscope.api",
+    "stream": "mnemoscope.api",
     "study": "mnemoscope.api",
     "train": "mnemoscope.api",
     "translator": "mnemoscope.api",

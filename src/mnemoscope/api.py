@@ -24,10 +24,14 @@ from mnemoscope.registry import ATTACHED, FIRST_CHOICE, KINDS, find, model_kind
 from mnemoscope.training.config import RunConfig
 
 if TYPE_CHECKING:
+    from mnemoscope.lenses.streams import Stream
     from mnemoscope.models.model import SequenceModel
     from mnemoscope.models.translator import Translator
     from mnemoscope.studies.study import Study
     from mnemoscope.training.run import Run
+
+# Seconds between pages of a study that shows what it has while it runs.
+SHOW_EVERY = 15
 
 
 def build(memory: str, **options: Any) -> SequenceModel:
@@ -131,6 +135,17 @@ def load(folder: str | Path) -> SequenceModel:
     return Run.open(folder).model()
 
 
+def stream(source: Any, **options: Any) -> Stream:
+    """Return any model behind one call: ``stream("gpt2").read(tokens).state.nbytes``.
+
+    ``source`` is a model of ours or of `transformers`, a memory attached to one, the folder of any
+    of them, a name on the hub, or the name of a memory with its options.
+    """
+    from mnemoscope.lenses.streams import open_stream
+
+    return open_stream(source, **options)
+
+
 def translator(folder: str | Path) -> Translator:
     """Return what a run on translation learnt: ``translator("runs/a")(["I see."])``."""
     from mnemoscope.training.run import Run
@@ -149,19 +164,28 @@ def lens(
 
     ``name`` is information, similarity, change or influence; ``models`` are run folders, Hugging
     Face folders, names or objects; ``options`` are those of
-    `mnemoscope.studies.inspection.inspect`.
+    `mnemoscope.studies.inspection.inspect`. The lens retention reads no text, and its options are
+    those of `mnemoscope.lenses.questions.RetentionOptions`.
     """
-    from mnemoscope.studies.inspection import inspect
-
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists already and is not empty; choose another --out")
     began = time.perf_counter()
-    found = inspect(name, models, texts, **options)
     shown = " ".join(f"--model {shlex.quote(str(model))}" for model in models)
-    command = f"mnemoscope lens {name} {shown} --text FILE --out {shlex.quote(str(folder))}"
+    if name == "retention":
+        from mnemoscope.studies.asking import retention
+
+        found = retention(models, **options)
+        shown += "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
+    else:
+        from mnemoscope.studies.inspection import inspect
+
+        found = inspect(name, models, texts, **options)
+        shown += " --text FILE"
+    command = f"mnemoscope lens {name} {shown} --out {shlex.quote(str(folder))}"
+    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in options.items()}
     config = yaml.safe_dump(
-        {"lens": name, "texts": len(texts), **options, "tags": "tags" in options}, sort_keys=False
+        {"lens": name, "texts": len(texts), **plain, "tags": "tags" in options}, sort_keys=False
     )
     seconds = time.perf_counter() - began
     document = Report(
@@ -204,22 +228,36 @@ def study(
         raise UserError(f"jobs must be at least 1, not {jobs}")
     mark = _claim(folder, name, config)
     known = folder / "result.json"
+    changed = "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
+    command = f"mnemoscope study {name} --preset {preset}{changed} --out {shlex.quote(str(folder))}"
+
+    def told(result: dict[str, Any], made: dict[str, Any]) -> Report:
+        here = made | {"command": command, "config": _yaml(name, config)}
+        here["date"] = datetime.datetime.fromisoformat(made["date"])
+        sections = config.tell(result, folder)
+        return Report(config.title, config.question, sections, Reproduce(**here))
+
     with held(mark, f"working on {folder}"):
         if known.is_file():
             result = json.loads(known.read_text())
         else:
             jobs = jobs or _cores()
-            began = time.perf_counter()
-            result = config.run(folder, jobs)
-            here = Reproduce.here("", "", time.perf_counter() - began, jobs)
-            result["made"] = {**vars(here), "date": here.date.isoformat()}
+            began = shown = time.perf_counter()
+
+            def made() -> dict[str, Any]:
+                here = Reproduce.here("", "", time.perf_counter() - began, jobs or 1)
+                return {**vars(here), "date": here.date.isoformat()}
+
+            def share(partial: dict[str, Any]) -> None:
+                nonlocal shown
+                if time.perf_counter() - shown >= SHOW_EVERY:
+                    report.write(told(partial, made()), folder)
+                    shown = time.perf_counter()
+
+            result = config.run_live(folder, jobs, share)
+            result["made"] = made()
             write_whole(known, json.dumps(result).encode())
-    changed = "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
-    command = f"mnemoscope study {name} --preset {preset}{changed} --out {shlex.quote(str(folder))}"
-    made: dict[str, Any] = {**result["made"], "command": command, "config": _yaml(name, config)}
-    made["date"] = datetime.datetime.fromisoformat(made["date"])
-    reproduce = Reproduce(**made)
-    document = Report(config.title, config.question, config.tell(result, folder), reproduce)
+    document = told(result, result["made"])
     page = report.write(document, folder)
     report.write_data(document, folder)
     if images:

@@ -30,7 +30,7 @@ app = App(
     help_format="plaintext",
     help="Build memory into sequence models, and see what they remember.",
     help_epilogue=(
-        "Start with: mnemoscope study lag  ·  What there is: mnemoscope list  ·  "
+        "Start with: mnemoscope study retention  ·  What there is: mnemoscope list  ·  "
         "Is all well here: mnemoscope doctor"
     ),
 )
@@ -80,8 +80,13 @@ def list_names(name: str | None = None, /) -> None:
         return None
     known_as = [kind for kind in ("memory", "translator", "task", "study") if name in KINDS[kind]]
     for kind in known_as:  # a study may have the name of its task
-        shown = name if len(known_as) == 1 else f"{kind} {name}"
+        twice = len(known_as) > 1 or name in KINDS["lens"]
+        shown = f"{kind} {name}" if twice else name
         _show_options(console, shown, KINDS[kind][name].line, find(kind, name))
+    if name == "retention":
+        from mnemoscope.lenses.questions import RetentionOptions
+
+        _show_options(console, "lens retention", KINDS["lens"][name].line, RetentionOptions)
     if known_as:
         return None
     if name in KINDS["lens"]:
@@ -154,7 +159,7 @@ def resume(run: Path, /) -> None:
 
 @app.command(
     help_epilogue=_examples(
-        "mnemoscope study lag",
+        "mnemoscope study retention",
         "mnemoscope study lag --preset paper --out runs/lag-paper",
         "mnemoscope study lag --memories gru,lstm --steps 300 --out runs/lag-short",
     ),
@@ -178,7 +183,7 @@ def study(
     name
         Which study: see "mnemoscope list studies".
     preset
-        How large: quick or paper.
+        How large: quick or paper (some have smoke, which only tries that all works).
     out
         Folder for report.html, result.json and all runs; by default runs/NAME-PRESET.
     jobs
@@ -188,8 +193,12 @@ def study(
     """
     from mnemoscope.api import study as run_study
 
-    published = run_study(name, preset, out, jobs, images, **_pairs(options))
     console = Console()
+    given = _pairs(options)
+    if find("study", name).live:
+        folder = (out or Path("runs") / f"{name}-{preset}").absolute()
+        console.print(f"page so far  {escape(str(folder / 'report.html'))}", soft_wrap=True)
+    published = run_study(name, preset, out, jobs, images, **given)
     page = published.page.absolute()
     console.print(f"[bold]page[/bold]    {escape(str(page))}", soft_wrap=True)
     console.print(f"result  {escape(str(page.with_name('result.json')))}", soft_wrap=True)
@@ -201,15 +210,16 @@ def study(
         "mnemoscope lens information --model runs/text-attention --text book.txt --out seen",
         "mnemoscope lens similarity --model runs/a --model runs/b --text book.txt --out seen",
         "mnemoscope lens influence --model folder/of/a/model --text book.txt --out seen",
+        "mnemoscope lens retention --model runs/recall-gru --model gpt2 --ages 1,8,64 --out seen",
     ),
 )
 def look(
-    name: Literal["information", "similarity", "change", "influence"],
+    name: Literal["information", "similarity", "change", "influence", "retention"],
     /,
-    *,
+    *options: Options,
     model: list[str],
-    text: Path,
     out: Path,
+    text: Path | None = None,
     sites: str = "embeddings,layer.*.out",
     length: int = 128,
     tokens: int = 50_000,
@@ -219,16 +229,21 @@ def look(
 ) -> None:
     """Look inside a model, or at two of them side by side, while they read a text.
 
+    The lens retention needs no text: it tells models things and asks for them later, in bits per
+    byte that they carry. Its options (--ages, --items, --overwrites, --values, --episodes …) can
+    follow by name: see "mnemoscope list retention".
+
     Parameters
     ----------
     name
-        What to ask: information, similarity, change or influence.
+        What to ask: information, similarity, change, influence or retention.
     model
-        A run folder, a Hugging Face folder, or a name on its hub; similarity takes two as well.
-    text
-        A text file; every line is read on its own.
+        A run folder, a Hugging Face folder, or a name on its hub; similarity takes two as well,
+        retention any number.
     out
         A new folder for report.html and the tables.
+    text
+        A text file; every line is read on its own.
     sites
         Places to look at, parted by commas; globs work.
     length
@@ -244,21 +259,42 @@ def look(
         A file with a line for every line of the text and in it a tag for every token, such as its
         part of speech: for change and influence by tag instead of by frequency.
     """
+    if name == "retention":
+        if text is not None:
+            raise UserError("retention reads no text: leave --text out")
+        return _say_page(_ask_retention(model, out, _pairs(options)))
+    if options:
+        raise UserError(f"the lens {name} has no option {options[0]}")
+    if text is None:
+        raise UserError("give a text to read: --text FILE")
     lines = _lines(text)
     if not lines:
         raise UserError(f"{text} is empty: there is nothing to read")
     tagged = [line.split() for line in _lines(tags)] if tags else None
     from mnemoscope.api import lens as run_lens
 
-    options: dict[str, Any] = {
+    chosen: dict[str, Any] = {
         "clusters": clusters,
         "samples": samples,
         "length": length,
         "tokens": tokens,
     }
-    options |= {"tags": tagged} if tagged else {}
+    chosen |= {"tags": tagged} if tagged else {}
     places = [site.strip() for site in sites.split(",")]
-    page = run_lens(name, model, lines, out, sites=places, **options)
+    return _say_page(run_lens(name, model, lines, out, sites=places, **chosen))
+
+
+def _ask_retention(models: list[str], out: Path, options: dict[str, str]) -> Path:
+    from mnemoscope.lenses.questions import RetentionOptions
+
+    chosen = RetentionOptions.make(**options)
+    from mnemoscope.api import lens as run_lens
+
+    given = {name: getattr(chosen, name) for name in options}
+    return run_lens("retention", models, (), out, **given)
+
+
+def _say_page(page: Path) -> None:
     Console().print(f"[bold]page[/bold]  {escape(str(page.absolute()))}", soft_wrap=True)
 
 
@@ -271,6 +307,62 @@ def _lines(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
     return [line for line in lines if line]
+
+
+@app.command(
+    help_epilogue=_examples(
+        "mnemoscope state",
+        "mnemoscope state lstm --width 128",
+        "mnemoscope state runs/recall-gru --tokens 4096",
+        "mnemoscope state folder/of/a/model",
+    ),
+)
+def state(
+    *words: Options, tokens: int = 256, segment: int = 64, document: str | None = None
+) -> None:
+    """Measure what a model carries: the bytes from which a fresh process goes on, bit for bit.
+
+    Parameters
+    ----------
+    words
+        Run folders, Hugging Face folders or names, or names of memories; by default every memory
+        in its usual size. Options of a memory can follow one of them by name.
+    tokens
+        How many tokens it reads first.
+    segment
+        How many of them at once.
+    document
+        The document that a document memory reads under.
+    """
+    if tokens < 1 or segment < 1:
+        raise UserError("tokens and segment must be at least 1")
+    first = next((place for place, word in enumerate(words) if word.startswith("--")), len(words))
+    sources, given = list(words[:first]) or list(KINDS["memory"]), _pairs(words[first:])
+    options: dict[str, Any] = {**given, **({} if document is None else {"document": document})}
+    for source in sources:
+        if source in KINDS["memory"]:
+            find("memory", source).make(**{"vocab": 2, **given})
+    import torch
+
+    from mnemoscope.lenses.elsewhere import Case, go_on
+
+    some = torch.zeros(1, tokens, dtype=torch.long)
+    found = go_on([Case(source, some, some[:, :8], segment, options) for source in sources])
+    console = Console()
+    table = Table("model", "bytes", "tensors", "goes on elsewhere", box=None)
+    for source, (carried, same) in zip(sources, found, strict=True):
+        count = sum(tensor.numel() > 0 for _, tensor in carried.tensors())
+        said = "bit for bit" if same else "[red]NOT[/red] the same"
+        table.add_row(escape(source), f"{carried.nbytes:,}", str(count), said)
+    console.print(f"After {tokens} tokens, read {segment} at a time, one stream carries")
+    console.print(table)
+    if len(found) == 1:
+        for part, tensor in found[0][0].tensors():
+            size = tensor.numel() * tensor.element_size()
+            kind = str(tensor.dtype).removeprefix("torch.")
+            console.print(f"  {part}  {kind} {tuple(tensor.shape)}  {size:,} bytes", soft_wrap=True)
+    if not all(same for _, same in found):
+        raise UserError("what was saved is not all that goes into the next tokens")
 
 
 @app.command(

@@ -103,6 +103,9 @@ TASKS = {
 }
 
 LENSES = {
+    "retention": Entry(
+        "mnemoscope.lenses.retention:Retention", "bits recalled by age, per byte carried"
+    ),
     "horizon": Entry(
         "mnemoscope.lenses.horizon:Horizon", "what can be read off a state, by age and frequency"
     ),
@@ -133,6 +136,10 @@ LENSES = {
 }
 
 STUDIES = {
+    "retention": Entry(
+        "mnemoscope.studies.retention:RetentionStudy",
+        "how many bits does each memory keep, for how long, in how many bytes?",
+    ),
     "lag": Entry(
         "mnemoscope.studies.lag:Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"
     ),

@@ -141,3 +141,48 @@ def test_an_age_of_one_asks_for_what_was_just_read() -> None:
 def test_impossible_combinations_say_what_to_change(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Recall.make(**values)
+
+
+def test_joined_writes_are_one_token_and_say_the_same() -> None:
+    task = Recall(keys=5, values=4, pairs=4, queries=4, length=20, overwrites=3, joined=True)
+    assert task.vocab == 5 + 4 + 1 + 20
+    assert task.written == 7
+    batch = task.batch(0, 50, seed=1)
+    for tokens, targets, ages in zip(batch.tokens, batch.targets, batch.ages, strict=True):
+        held: dict[int, tuple[int, int]] = {}
+        for place, token in enumerate(tokens.tolist()):
+            if token >= 10:
+                assert place < task.written
+                held[(token - 10) // 4] = (token - 10) % 4, place
+            elif targets[place] != NO_QUESTION:
+                value, stored = held[token]
+                assert targets[place] == 5 + value
+                assert targets[place] in task.answers
+                assert ages[place] == place - stored
+
+
+@given(st.integers(1, 5), st.integers(1, 40))
+def test_joined_writes_can_be_asked_at_any_age(pairs: int, age: int) -> None:
+    task = Recall.make(
+        keys=5, values=4, pairs=pairs, queries=1, ages=(age,), length=max(3, pairs + age),
+        joined=True,
+    )  # fmt: skip
+    batch = task.batch(0, 6, seed=age)
+    assert set(batch.ages[batch.ages > 0].tolist()) == {age}
+
+
+def test_the_number_of_pairs_and_overwrites_can_vary_from_batch_to_batch() -> None:
+    task = Recall.make(
+        keys=6, values=4, pairs=6, queries=6, overwrites=2, length=20, joined=True, fewest=2
+    )
+    seen = set()
+    for step in range(80):
+        tokens = task.batch(step, 3, seed=0).tokens
+        written = (tokens > 10).sum(1)
+        keys = {len(set(((row[row > 10] - 11) // 4).tolist())) for row in tokens}
+        assert len(set(written.tolist())) == len(keys) == 1
+        (pairs,) = keys
+        seen.add((pairs, int(written[0]) - pairs))
+    assert seen == {(pairs, twice) for pairs in range(2, 7) for twice in range(3)}
+    with pytest.raises(UserError, match="fewest=7 must be at most pairs=6"):
+        Recall.make(keys=6, pairs=6, fewest=7)

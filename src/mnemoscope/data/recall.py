@@ -25,6 +25,9 @@ class Recall(Task):
 
     Key 2 held value 4 first and value 6 later; the later one counts. An age is the distance from
     the query back to that value. All writes come first, in random order; a key may be asked again.
+
+    With ``joined`` a write is one token, ``keys`` · ``values`` further ids behind the filler (here
+    8 + 4 · key + value): to bind a key to its value takes no wit, so what is left is memory.
     """
 
     keys: int = Field(16, ge=1, description="how many different keys there are")
@@ -36,6 +39,13 @@ class Recall(Task):
         None, description="ages that the queries take in turn; none = uniform over free positions"
     )
     overwrites: int = Field(0, ge=0, description="keys that are written twice; the later counts")
+    joined: bool = Field(False, description="write key and value as one token")
+    fewest: int | None = Field(
+        None,
+        ge=1,
+        description="draw the number of pairs anew for every batch, from this to pairs, "
+        "and that of overwrites up to its own",
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -49,13 +59,17 @@ class Recall(Task):
                 f"overwrites={self.overwrites} is more than pairs={self.pairs}, and each key is "
                 f"written at most twice; lower overwrites or raise pairs"
             )
-        if self.length < self._written + self.queries:
+        if self.length < self.written + self.queries:
             raise ValueError(
-                f"length={self.length} is too short for {self._written} tokens of pairs and "
-                f"{self.queries} queries; make it at least {self._written + self.queries}"
+                f"length={self.length} is too short for {self.written} tokens of pairs and "
+                f"{self.queries} queries; make it at least {self.written + self.queries}"
             )
         if self.ages is not None:
             self._check_ages(self.ages)
+        if self.fewest is not None and (self.fewest > self.pairs or self.ages is not None):
+            raise ValueError(
+                f"fewest={self.fewest} must be at most pairs={self.pairs}, and goes without ages"
+            )
         return self
 
     def _check_ages(self, ages: tuple[int, ...]) -> None:
@@ -73,21 +87,33 @@ class Recall(Task):
             if counts[age] + taken > self._room(age):
                 raise ValueError(
                     f"no room for {counts[age]} queries at age {age} among ages={ages}; each pair "
-                    f"can be asked once at every age of {self._written - 1} or more when length is "
-                    f"at least that age + {self._written}: change ages, raise length or lower "
+                    f"can be asked once at every age of {self.written - 1} or more when length is "
+                    f"at least that age + {self.written}: change ages, raise length or lower "
                     f"queries"
                 )
 
     @property
-    def _written(self) -> int:
-        """Tokens that the writes take at the start of an episode."""
-        return 2 * (self.pairs + self.overwrites)
+    def written(self) -> int:
+        """Tokens that the writes take at the start of an episode, at most."""
+        return self._unit * (self.pairs + self.overwrites)
+
+    @property
+    def answers(self) -> range:
+        """The ids of the values, hence of all possible answers."""
+        return range(self.keys, self.keys + self.values)
+
+    @property
+    def _unit(self) -> int:
+        """Tokens of one write."""
+        return 1 if self.joined else 2
 
     def _room(self, age: int) -> int:
         """Count the pairs that can be asked at this age whatever the order of the writes."""
-        written, last = self._written, self._written - 1
-        # Values stand at the odd positions; the query must come after the writes, before the end.
-        fitting = len(range(max(1, written - age) | 1, min(last, self.length - 1 - age) + 1, 2))
+        written, last, unit = self.written, self.written - 1, self._unit
+        # Values stand last in their writes; the query must come after all of them, before the end.
+        first = max(unit - 1, written - age)
+        first += (unit - 1 - first) % unit
+        fitting = len(range(first, min(last, self.length - 1 - age) + 1, unit))
         # Any write can be overwritten later, except the last one.
         last_fits = last + age < self.length
         return max(fitting - self.overwrites, int(last_fits))
@@ -95,10 +121,10 @@ class Recall(Task):
     def _clashes(self, age: int, other: int, count: int) -> int:
         """Bound how many places for one age ``count`` queries at another age can take away."""
         apart = abs(age - other)
-        if apart % 2:
+        if apart % self._unit:
             return 0
         # Places coincide when one value stands ``apart`` after another; so many slots can do that.
-        return min(count, max(0, self._written - apart) // 2)
+        return min(count, max(0, self.written - apart) // self._unit)
 
     def _in_turn(self, ages: tuple[int, ...]) -> list[int]:
         """Return the age of each query, age by age, those with the least room first."""
@@ -107,8 +133,8 @@ class Recall(Task):
 
     @property
     def vocab(self) -> int:
-        """How many token ids exist: keys, values and the filler."""
-        return self.keys + self.values + 1
+        """How many token ids exist: keys, values, the filler, and writes that are one token."""
+        return self.keys + self.values + 1 + (self.keys * self.values if self.joined else 0)
 
     @property
     def longest(self) -> int:
@@ -118,12 +144,21 @@ class Recall(Task):
     def batch(
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
     ) -> Batch:
-        """Return ``size`` episodes of ``self.length`` tokens.
+        """Return ``size`` episodes of ``self.length`` tokens."""
+        rng = self.generator(step, seed, split)
+        if self.fewest is not None:
+            pairs = int(rng.integers(self.fewest, self.pairs + 1))
+            again = int(rng.integers(min(self.overwrites, pairs) + 1))
+            some = self.model_copy(update={"pairs": pairs, "overwrites": again, "fewest": None})
+            return some._episodes(rng, size)
+        return self._episodes(rng, size)
+
+    def _episodes(self, rng: np.random.Generator, size: int) -> Batch:
+        """Draw ``size`` episodes.
 
         Shapes: B rows, W = pairs + overwrites writes, P pairs, Q queries.
         """
-        rng = self.generator(step, seed, split)
-        twice = self.overwrites
+        twice, unit = self.overwrites, self._unit
         keys = _shuffles(rng, size, self.keys)[:, : self.pairs]  # (B, P)
         first = rng.integers(self.values, size=(size, self.pairs))
         # A shift other than 0 (mod values) makes the second value another one.
@@ -133,18 +168,26 @@ class Recall(Task):
         rows = np.arange(size)[:, None]
 
         tokens = np.full((size, self.length), self.keys + self.values, dtype=np.int64)
-        tokens[rows, 2 * slots] = np.concatenate([keys, keys[:, :twice]], axis=1)
-        tokens[rows, 2 * slots + 1] = self.keys + np.concatenate([first, second], axis=1)
+        written = np.concatenate([keys, keys[:, :twice]], axis=1)
+        values = np.concatenate([first, second], axis=1)
+        if self.joined:
+            tokens[rows, slots] = self.keys + self.values + 1 + written * self.values + values
+        else:
+            tokens[rows, 2 * slots] = written
+            tokens[rows, 2 * slots + 1] = self.keys + values
 
         later = np.maximum(slots[:, :twice], slots[:, self.pairs :])
-        stored = 2 * np.concatenate([later, slots[:, twice : self.pairs]], axis=1) + 1  # (B, P)
+        stored = np.concatenate([later, slots[:, twice : self.pairs]], axis=1)
+        stored = unit * stored + unit - 1  # (B, P)
+        # The slots are shuffled: what was drawn first may be written last.
+        last = np.where(slots[:, :twice] > slots[:, self.pairs :], first[:, :twice], second)
+        held = np.concatenate([last, first[:, twice:]], axis=1)  # (B, P)
 
         asked, places = self._questions(rng, stored)  # (B, Q) both
-        values_at = stored[rows, asked]
         targets = np.full_like(tokens, NO_QUESTION)
-        targets[rows, places] = tokens[rows, values_at]
+        targets[rows, places] = self.keys + held[rows, asked]
         ages = np.zeros_like(tokens)
-        ages[rows, places] = places - values_at
+        ages[rows, places] = places - stored[rows, asked]
         tokens[rows, places] = keys[rows, asked]
         return Batch(tokens, targets, ages, np.ones(size, dtype=np.bool_))
 
@@ -152,8 +195,8 @@ class Recall(Task):
         """Choose which pair each query asks for and where, given where the values stand."""
         size = len(stored)
         if self.ages is None:
-            free = self.length - self._written
-            places = self._written + _shuffles(rng, size, free)[:, : self.queries]
+            free = self.length - self.written
+            places = self.written + _shuffles(rng, size, free)[:, : self.queries]
             # Going round one shuffled order asks every pair equally often, up to one.
             asked = _shuffles(rng, size, self.pairs)[:, np.arange(self.queries) % self.pairs]
             return asked, places
@@ -161,7 +204,7 @@ class Recall(Task):
         places = np.empty_like(asked)
         rows = np.arange(size)
         taken = np.zeros((size, self.length), dtype=np.bool_)
-        taken[:, : self._written] = True
+        taken[:, : self.written] = True
         for query, age in enumerate(self._in_turn(self.ages)):
             place = stored + age
             inside = place < self.length

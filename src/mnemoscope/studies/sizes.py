@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from mnemoscope.errors import UserError
+from mnemoscope.lenses.streams import open_stream
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.models.model import parameters
 from mnemoscope.registry import find, model_kind
@@ -43,15 +44,9 @@ def count(config: ModelConfig) -> int:
         return parameters(config.build())
 
 
-@torch.no_grad()
 def state_bytes(config: ModelConfig, tokens: int, segment: int | None = None) -> int:
     """Measured bytes that one stream carries after so many tokens, read ``segment`` at a time."""
-    model, state = config.build().eval(), None
-    for part in torch.split(torch.zeros(1, tokens, dtype=torch.long), segment or tokens, 1):
-        state = model(part, state).state
-    assert state is not None
-    size: int = state.nbytes
-    return size
+    return open_stream(config.build()).bytes_after(tokens, segment)
 
 
 def fitted(memory: str, budget: int, **options: Any) -> ModelConfig:

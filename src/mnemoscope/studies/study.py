@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,6 +11,9 @@ from mnemoscope.config import Config
 from mnemoscope.document import Section
 from mnemoscope.errors import UserError, suggestion
 from mnemoscope.registry import KINDS, model_kind
+
+# Takes a result that is not whole yet, to show it.
+Share = Callable[[dict[str, Any]], None]
 
 
 def label(memory: str) -> str:
@@ -30,6 +33,8 @@ class Study(Config):
     question: ClassVar[str]
     # What each preset changes; "quick" is the default and must do on a laptop.
     presets: ClassVar[dict[str, dict[str, Any]]]
+    # Whether `tell` can make a page of what there is before all of it is there.
+    live: ClassVar[bool] = False
 
     @classmethod
     def preset(cls, name: str = "quick", **overrides: Any) -> Self:
@@ -41,6 +46,10 @@ class Study(Config):
     @abstractmethod
     def run(self, folder: Path, jobs: int) -> dict[str, Any]:
         """Compute the result, as plain values that JSON can hold."""
+
+    def run_live(self, folder: Path, jobs: int, share: Share) -> dict[str, Any]:
+        """The same; a live study hands out its result so far whenever there is more of it."""
+        return self.run(folder, jobs)
 
     @abstractmethod
     def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:

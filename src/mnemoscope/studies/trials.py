@@ -34,11 +34,17 @@ Examine = Callable[[Path], dict[str, Any]]
 
 
 def run_trials(
-    trials: Sequence[Trial], folder: Path, examine: Examine, jobs: int, label: str
+    trials: Sequence[Trial],
+    folder: Path,
+    examine: Examine,
+    jobs: int,
+    label: str,
+    keep: Callable[[str, dict[str, Any]], None] = lambda name, values: None,
 ) -> list[dict[str, Any]]:
     """Train all trials, ``jobs`` at a time, and return what ``examine`` says of each, in order.
 
     A trial whose loss left the finite numbers gives ``{"diverged": reason}`` and no more.
+    ``keep`` is told of each as it is finished, in the order in which they are.
     """
     import joblib
 
@@ -51,6 +57,7 @@ def run_trials(
         work = (joblib.delayed(_run)(trial, folder, examine, os.getpid()) for trial in trials)
         for name, values in pool(work):
             found[name] = values
+            keep(name, values)
             show(len(found), name)
     return [found[trial.name] for trial in trials]
 

@@ -1,0 +1,82 @@
+"""Go on in a fresh process: the proof that a saved state is all that a model needs.
+
+The state after some tokens is saved, a process that knows nothing but the model's name and that
+file is started, and the logits of what follows are compared, bit for bit.
+
+Shapes: B rows, T tokens before and T' after.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mnemoscope.errors import UserError
+from mnemoscope.lenses.streams import open_stream
+from mnemoscope.memory.state import State, StreamState, read_tensors, write_tensors
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model that `open_stream` can open by name, tokens (B, T), and what follows (B, T')."""
+
+    source: str
+    tokens: Tensor
+    more: Tensor
+    segment: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def go_on(cases: Sequence[Case]) -> list[tuple[StreamState, bool]]:
+    """Of each case, the state after ``tokens``, and whether a fresh process goes on from it to
+    the same logits, bit for bit. All of them share one process.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        states, here = [], []
+        for number, case in enumerate(cases):
+            stream = open_stream(case.source, **case.options)
+            state = stream.read(case.tokens, segment=case.segment).state
+            home = Path(folder) / str(number)
+            home.mkdir()
+            state.save(home / "state.safetensors")
+            about = {"source": case.source, "segment": case.segment, "options": case.options}
+            write_tensors(
+                home / "more.safetensors", {"tokens": case.more}, {"case": json.dumps(about)}
+            )
+            here.append(stream.read(case.more, state, case.segment).logits.cpu())
+            states.append(state)
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, folder], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise UserError(f"a fresh process could not go on: {done.stderr[-800:]}")
+        there = [
+            read_tensors(Path(folder) / str(number) / "logits.safetensors")[0]["logits"]
+            for number in range(len(cases))
+        ]
+    same = [a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(here, there, strict=True)]
+    return list(zip(states, same, strict=True))
+
+
+def _continue(home: Path) -> None:
+    tokens, metadata = read_tensors(home / "more.safetensors")
+    case = json.loads(metadata["case"])
+    stream = open_stream(case["source"], **case["options"])
+    state = State.load(home / "state.safetensors")
+    assert isinstance(state, StreamState)
+    logits = stream.read(tokens["tokens"], state.to(stream.device), case["segment"]).logits
+    write_tensors(home / "logits.safetensors", {"logits": logits}, {})
+
+
+if __name__ == "__main__":
+    for home in sorted(Path(sys.argv[1]).iterdir()):
+        _continue(home)

@@ -1,0 +1,150 @@
+"""Every model behind the one call, and all that it carries, in bytes.
+
+`Stream.read` goes on from a state, and `StreamState` knows its size and how to be saved. That is
+the one definition of state size here: the bytes from which a fresh process goes on to the same
+logits, bit for bit (`mnemoscope.lenses.elsewhere` is that process).
+
+Shapes: B rows, T tokens, V words.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mnemoscope.errors import UserError
+from mnemoscope.memory.state import StreamState
+from mnemoscope.models.huggingface import documents
+from mnemoscope.models.huggingface.blocks import words_of
+from mnemoscope.models.huggingface.documents import DocumentMemory
+from mnemoscope.models.huggingface.endless import EndlessMemory
+from mnemoscope.models.huggingface.stream import DocumentStream, HuggingFaceStream
+from mnemoscope.models.model import Output, SequenceModel
+from mnemoscope.models.source import SourceModel
+from mnemoscope.registry import MEMORIES, find
+from mnemoscope.seeds import derive
+
+# Words of a memory that is named without saying how many it knows.
+WORDS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A model that goes on: ``call(tokens (B, T), state) -> Output``.
+
+    limit  most tokens that one stream can have, None when there is no end
+    """
+
+    call: Callable[..., Output]
+    name: str
+    vocab: int
+    limit: int | None
+    device: torch.device
+
+    @torch.no_grad()
+    def read(
+        self, tokens: Tensor, state: StreamState | None = None, segment: int | None = None
+    ) -> Output:
+        """Read tokens (B, T), ``segment`` at a time: logits (B, T, V), and the state after them."""
+        if self.limit is not None and tokens.shape[1] > self.limit:
+            raise UserError(
+                f"{self.name} can read {self.limit} tokens in one stream, not {tokens.shape[1]}: "
+                "ask for less, with shorter ages or fewer tokens"
+            )
+        logits = []
+        for part in torch.split(tokens.to(self.device), segment or tokens.shape[1], 1):
+            out = self.call(part, state)
+            logits.append(out.logits)
+            state = out.state
+        assert state is not None
+        return Output(torch.cat(logits, 1), state)
+
+    def bytes_after(self, tokens: int, segment: int | None = None) -> int:
+        """Measured bytes that one stream carries after so many tokens."""
+        some = torch.zeros(1, tokens, dtype=torch.long)
+        return self.read(some, segment=segment).state.nbytes
+
+
+def open_stream(source: Any, *, document: str | None = None, **options: Any) -> Stream:
+    """Return the stream of a model.
+
+    ``source`` is a model of ours or of `transformers`, a memory attached to one, the folder of any
+    of them, a name on the Hugging Face hub, or the name of a memory (then ``options`` are its own,
+    and the weights are random but always the same). ``document`` is what a document memory reads
+    under.
+    """
+    if isinstance(source, Stream):
+        return source
+    if isinstance(source, str | Path):
+        source, name = _named(str(source), options)
+    else:
+        name = type(source).__name__
+    if isinstance(source, SourceModel):
+        raise UserError(f"{name} reads a source first: it has no stream of its own")
+    if isinstance(source, SequenceModel):
+        source.eval()
+        return Stream(source, name, source.config.vocab, source.config.limit, _device(source))
+    if isinstance(source, EndlessMemory):
+        return Stream(source.eval(), name, words_of(source.base), None, _device(source.base))
+    if isinstance(source, DocumentMemory):
+        under = DocumentStream(source, document)
+        return Stream(under, name, under.vocab, under.limit, _device(source.model))
+    if isinstance(source, nn.Module) and hasattr(getattr(source, "config", None), "model_type"):
+        theirs = HuggingFaceStream(source)
+        return Stream(theirs, name, theirs.vocab, theirs.limit, _device(source))
+    raise UserError(f"{name} is no model that goes on from a state")
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def _named(source: str, options: dict[str, Any]) -> tuple[Any, str]:
+    path = Path(source)
+    if source in MEMORIES or (":" in source and not path.exists()):
+        config = find("memory", source).make(**{"vocab": WORDS, **options})
+        with torch.random.fork_rng():
+            torch.manual_seed(derive(0, "a memory by its name"))
+            return config.build(), source
+    if options:
+        raise UserError(f"{source} is a model already, its {min(options)} cannot be changed")
+    if (path / "config.yaml").is_file():
+        from mnemoscope.training.run import Run
+
+        return Run.open(path).model(), path.name
+    if (path / documents.FILE).is_file():
+        base = documents.read_saved(path)[1]["model"]
+        if not base:
+            raise UserError(f"the memory in {source} does not say which model it is for")
+        return DocumentMemory.load(path, _pretrained(base)), path.name
+    if path.is_dir() and not (path / "config.json").is_file():
+        raise UserError(
+            f"{source} is neither a run (config.yaml) nor a Hugging Face model (config.json)"
+        )
+    if not path.is_dir() and (path.exists() or source.count("/") > 1 or path.is_absolute()):
+        raise UserError(f"{source} is not a folder with a model")
+    return _pretrained(source), "/".join(path.parts[-2:])
+
+
+def _pretrained(name: str) -> Any:
+    try:
+        from transformers import AutoModelForCausalLM
+    except ImportError as error:
+        raise UserError(
+            "Hugging Face models need the extra: pip install 'mnemoscope[huggingface]'"
+        ) from error
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    local = Path(name).is_dir()
+    try:
+        return AutoModelForCausalLM.from_pretrained(
+            name, use_safetensors=True, local_files_only=local, trust_remote_code=False
+        )
+    except (OSError, ValueError, KeyError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise UserError(f"cannot load {name!r} as a causal language model: {first}") from error

@@ -1,0 +1,71 @@
+"""Every memory in a small size, such that what they carry has left each of its stores at least
+once; and tiny causal models of `transformers` with every kind of cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+HEADS = {"width": 8, "heads": 2, "layers": 2}
+MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "rnn": ("rnn", {"width": 8, "layers": 2}),
+    "lstm": ("lstm", {"width": 8, "layers": 2}),
+    "gru": ("gru", {"width": 8, "layers": 2}),
+    "attention": ("attention", HEADS),
+    "attention window": ("attention", HEADS | {"context": 9}),
+    "attention learned": ("attention", HEADS | {"positions": "learned", "context": 64}),
+    "sparse strided": ("sparse", HEADS | {"stride": 4, "summaries": 1}),
+    "sparse fixed": ("sparse", HEADS | {"pattern": "fixed", "stride": 4, "summaries": 2}),
+    "cache": ("cache", HEADS | {"cached": 6}),
+    "compressive": ("compressive", HEADS | {"cached": 4, "compressed": 3, "rate": 2}),
+    "infinite": ("infinite", HEADS | {"cached": 4, "chunk": 4, "basis": 6}),
+    "infinite sticky": (
+        "infinite",
+        HEADS | {"cached": 4, "chunk": 4, "basis": 6, "sticky": True, "bins": 5},
+    ),
+    "all in a row": (
+        "infinite",
+        HEADS | {"cached": 4, "compressed": 4, "rate": 2, "chunk": 2, "basis": 6},
+    ),
+}
+VOCAB = 60
+CAUSAL = ("gpt2", "llama", "mistral", "gemma3", "mamba", "mamba2", "rwkv", "jamba")
+
+
+def causal(family: str) -> Any:
+    """A tiny causal language model whose weights are large enough for every token to matter."""
+    tf = pytest.importorskip("transformers")
+    plain = {"vocab_size": VOCAB, "hidden_size": 16, "num_hidden_layers": 2}
+    plain |= {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    heads = plain | {"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
+    own: dict[str, dict[str, Any]] = {
+        "gpt2": {"vocab_size": VOCAB, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
+        | {"bos_token_id": 1, "eos_token_id": 2},
+        "llama": heads,
+        "mistral": heads | {"sliding_window": 5},
+        "gemma3": heads
+        | {"head_dim": 8, "sliding_window": 6}
+        | {"layer_types": ["sliding_attention", "full_attention"]},
+        "mamba": plain | {"state_size": 4, "intermediate_size": 32, "time_step_rank": 4},
+        "mamba2": plain
+        | {"state_size": 4, "num_heads": 4, "head_dim": 8, "n_groups": 1, "chunk_size": 8},
+        "rwkv": plain
+        | {"attention_hidden_size": 16, "intermediate_size": 32, "context_length": 64},
+        "jamba": heads
+        | {"num_experts": 2, "mamba_d_state": 4, "attn_layer_period": 2, "attn_layer_offset": 1},
+    }
+    kind = "gemma3_text" if family == "gemma3" else family
+    torch.manual_seed(0)
+    config = tf.AutoConfig.for_model(kind, **own[family])
+    model = tf.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                weight.mul_(6)
+    return model.eval()
+
+
+def words(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(3, VOCAB, shape, generator=torch.Generator().manual_seed(seed))
