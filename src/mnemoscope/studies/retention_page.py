@@ -6,28 +6,25 @@ It can be made of a result that is not whole yet; then it says what is missing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mnemoscope.document import Figure, Section, Table
 from mnemoscope.figure import Reference, Region, Series, lines
-from mnemoscope.panels import panels
+from mnemoscope.studies.retention_checks import cost, limits, order, rates, sheet
 from mnemoscope.studies.retention_result import (
     Floats,
     Result,
     asked_at,
     curves,
-    families,
     front,
     known,
     label,
-    middle_cost,
     points,
     rows,
     span,
-    unstable,
 )
 from mnemoscope.studies.telling import SIGNS, ranked
 
@@ -50,16 +47,11 @@ def tell(result: Result) -> Sequence[Section]:
         _by_age(result),
         _by_bytes(result),
         _by_load(result),
-        _cost(result),
-        _order(result),
-        _rates(result),
-        _limits(result),
+        cost(result),
+        order(result),
+        rates(result),
+        limits(result),
     ]
-
-
-def _sheet(result: Result, draw: Callable[[list[str]], go.Figure], ghosts: bool = True) -> Any:
-    """One panel for each family."""
-    return panels([(f, draw(names)) for f, names in families(result).items()], ghosts=ghosts)
 
 
 def _unfinished(result: Result) -> Section:
@@ -97,7 +89,7 @@ def _curve_sheet(result: Result, along: str, title: str, **options: Any) -> Any:
         ]
         return lines(series, title, "bits recalled", **options)
 
-    return _sheet(result, draw)
+    return sheet(result, draw)
 
 
 def _curve_rows(result: Result, along: str) -> list[dict[str, Any]]:
@@ -196,7 +188,7 @@ def _by_bytes(result: Result) -> Section:
             f"{ratio:.3f} of the 8 bits that a byte can hold.",
             Figure(
                 "Recall against bytes",
-                _sheet(result, draw),
+                sheet(result, draw),
                 f"Most bits recalled of one episode, of at most {most:g}, against the bytes that "
                 "one stream carries while the questions come. A point is a size; band: lowest to "
                 "highest seed; grey: all others.",
@@ -245,18 +237,18 @@ def _by_load(result: Result) -> Section:
     items, twice = asked_at(result, "items"), asked_at(result, "overwrites")
     most = math.log2(result["values"])
     last = {label(result, name): curves(result, name, "items")[:, -1] for name in known(result)}
-    cost = {
+    lost = {
         name: curves(result, name, "overwrites")[:, 0] - curves(result, name, "overwrites")[:, -1]
         for name in known(result)
     }
-    worst = max(cost, key=lambda name: float(cost[name].mean()))
+    worst = max(lost, key=lambda name: float(lost[name].mean()))
     return Section(
         "More to keep, and values that change",
         [
             f"With {items[-1]} items stored, each asked once: {ranked(last)}, of "
             f"{items[-1] * most:g} bits.",
             f"{twice[-1]} of {result['age_pairs']} items written twice cost "
-            f"{label(result, worst)} most, {cost[worst].mean():.1f} bits.",
+            f"{label(result, worst)} most, {lost[worst].mean():.1f} bits.",
             Figure(
                 "Recall against items",
                 _curve_sheet(
@@ -280,175 +272,3 @@ def _by_load(result: Result) -> Section:
             ),
         ],
     )  # fmt: skip
-
-
-def _cost(result: Result) -> Section:
-    def sheet(what: str, title: str) -> Any:
-        def draw(names: list[str]) -> go.Figure:
-            series = []
-            for style, name in enumerate(names):
-                costs = middle_cost(result, name)
-                name_shown = label(result, name)
-                series.append(Series(name_shown, costs["lengths"], costs[what], style=style))
-            figure = lines(series, "tokens read", title, log_x=True)
-            values = [v for name in known(result) for v in middle_cost(result, name)[what]]
-            span = [math.log10(min(values)) - 0.15, math.log10(max(values)) + 0.15]
-            return figure.update_layout(yaxis={"type": "log", "range": span, "dtick": 1})
-
-        return _sheet(result, draw)
-
-    lengths = middle_cost(result, known(result)[0])["lengths"]
-    grows, settled = [], []
-    for name in known(result):
-        carried = middle_cost(result, name)["bytes"]
-        if carried[-1] > 1.1 * carried[-2]:
-            grows.append(f"{label(result, name)} ({carried[-1] / carried[0]:.0f} times)")
-        else:
-            settled.append(label(result, name))
-    said = f"From {lengths[0]} to {lengths[-1]} tokens the state grows, with no end, of "
-    said += (
-        f"{', '.join(grows) or 'none'}; it has come to its size of {', '.join(settled) or 'none'}."
-    )
-    data = [
-        {"model": label(result, name), "size": size, "tokens": length}
-        | {"bytes": costs["bytes"][place], "flops": costs["flops"][place]}
-        for name in known(result)
-        for size, costs in zip(
-            result["memories"][name]["sizes"], result["memories"][name]["costs"], strict=True
-        )
-        for place, length in enumerate(costs["lengths"])
-    ]
-    return Section(
-        "What it costs to go on",
-        [
-            said,
-            Figure(
-                "Bytes against length",
-                sheet("bytes", "bytes carried"),
-                "Measured: what must be saved for a fresh process to go on bit for bit. Middle "
-                "sizes.",
-                data,
-            ),
-            Figure(
-                "FLOPs against length",
-                sheet("flops", "FLOPs per token"),
-                "Operations of the matrix products of one more token after so many, read alone. "
-                "Middle sizes.",
-                data,
-            ),
-        ],
-    )
-
-
-def _order(result: Result) -> Section:
-    said = []
-    for along, what in (("items", "bits recalled of all items"), ("age", "bits over all ages")):
-        values = {
-            label(result, name): curves(result, name, along).mean(1)
-            if along == "age"
-            else curves(result, name, along).max(1)
-            for name in known(result)
-        }
-        seeds = min(map(len, values.values()))
-        pairs = unstable({name: found[:seeds] for name, found in values.items()})
-        total = len(values) * (len(values) - 1) // 2
-        if seeds < 2:
-            said.append(f"By {what} there is one seed only: no order can be called stable.")
-        elif not pairs:
-            said.append(f"By {what} the order is the same in all {seeds} seeds: {ranked(values)}.")
-        else:
-            names = "; ".join(f"{a} and {b}" for a, b in pairs)
-            said.append(
-                f"By {what} the order is not stable: {len(pairs)} of {total} pairs change places "
-                f"between {seeds} seeds ({names})."
-            )
-    return Section("Is the order stable?", said)
-
-
-def _rates(result: Result) -> Section:
-    tried: dict[str, dict[float, float | None]] = {}
-    for name, facts in result["memories"].items():
-        swept = [
-            row
-            for row in result["trials"]
-            if (row["memory"], row["size"], row["seed"]) == (name, facts["middle"], 0)
-        ]
-        tried[name] = {
-            row["lr"]: row.get("choosing") for row in sorted(swept, key=lambda row: row["lr"])
-        }
-
-    def draw(names: list[str]) -> go.Figure:
-        series = [
-            Series(
-                label(result, name),
-                list(tried[name]),
-                [math.nan if v is None else v / math.log(2) for v in tried[name].values()],
-                style=style,
-            )
-            for style, name in enumerate(names)
-        ]
-        guess = Reference(math.log2(result["values"]), "guessing")
-        return lines(series, "learning rate", "loss (bits)", log_x=True, references=[guess])
-
-    best = ", ".join(f"{label(result, n)} {result['memories'][n]['lr']:g}" for n in known(result))
-    rates = sorted({rate for found in tried.values() for rate in found})
-    ends = {rates[0]: "lowest", rates[-1]: "highest"} if len(rates) > 1 else {}
-    at_end = [
-        f"{label(result, n)} ({ends[result['memories'][n]['lr']]})"
-        for n in known(result)
-        if result["memories"][n]["lr"] in ends
-    ]
-    edge = (
-        f"At an end of the sweep, where a better one may lie just outside: {', '.join(at_end)}."
-        if at_end
-        else "No best rate lies at an end of the sweep."
-        if ends
-        else "There was one rate only: nothing was swept."
-    )
-    diverged = sum("diverged" in row for row in result["trials"])
-    return Section(
-        "The learning rate decides",
-        [
-            f"The rate was swept for every memory at its middle size with one seed, on held-out "
-            f"episodes that nothing above uses; other sizes and seeds were trained at the best: "
-            f"{best}. {edge} Trainings that diverged: {diverged} of {len(result['trials'])}.",
-            Figure(
-                "Loss against learning rate",
-                _sheet(result, draw),
-                "Held-out cross-entropy of an answer, seed 0, middle size. Dashed: guessing.",
-                [
-                    {"model": label(result, name), "lr": rate, "loss": loss}
-                    for name, found in tried.items()
-                    for rate, loss in found.items()
-                ],
-            ),
-        ],
-    )
-
-
-def _limits(result: Result) -> Section:
-    found = [row for row in result["trials"] if "curves" in row]
-    all_curves = [curve for row in found for curve in row["curves"].values()]
-    blanked = max(max(curve["blanked"]) for curve in all_curves)
-    shuffled = max(max(curve["shuffled"]) for curve in all_curves)
-    tightest = max(
-        bits / size
-        for curve in all_curves
-        for bits, size in zip(curve["bits"], curve["narrowest"], strict=True)
-    )
-    return Section(
-        "Controls and limits",
-        [
-            "Bits recalled are Σ max(0, log₂ V − cross-entropy) over the questions of an episode, "
-            f"V = {result['values']}, with the softmax over the V values only. Means over "
-            f"{result['episodes']} episodes are taken before the maximum, for each question by its "
-            "place, because the maximum of a noisy number is too large.",
-            f"With the state blanked after the last write, no model recalled more than "
-            f"{blanked:.2f} bits; with the answers of another episode, {shuffled:.2f}.",
-            f"In {len(found)} trainings no model recalled more than {tightest:.3f} bits per byte "
-            "of the least that it carried between the last write and the last question; more than "
-            "8 is impossible, and would have stopped the study.",
-            "Models were small and trained for minutes: a memory that recalls little here may have "
-            "been slow to learn rather than short of room.",
-        ],
-    )
