@@ -58,6 +58,7 @@ class SortingStudy(Study):
             "segment": 128,
             "carried": 128,
             "steps": 1000,
+            "lr": 1e-3,
         },
         "paper": {
             "trained": (4000, 8000, 16_000),
