@@ -100,6 +100,9 @@ TASKS = {
     "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
     "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
     "sentences": Entry("mnemoscope.data.sentences:Sentences", "fill in next or hidden words"),
+    "blanks": Entry(
+        "mnemoscope.data.blanks:Blanks", "fill in next or hidden tokens of passages of a text"
+    ),
 }
 
 LENSES = {
