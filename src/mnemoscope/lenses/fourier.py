@@ -41,25 +41,27 @@ def window_size(positions: int, window: int, frequencies: int | None) -> int:
     return size
 
 
-def frequencies(size: int) -> Floats:
+def frequencies(size: int, finer: int = 1) -> Floats:
     """The frequencies of windows of ``size`` positions, in cycles per token, (F,)."""
-    return np.arange(LOWEST, size // 2 + 1) / size
+    places = np.arange(LOWEST * finer, size * finer // 2 + 1)
+    return places.astype(np.float64) / (size * finer)
 
 
-def spectra(signal: Tensor, size: int) -> Tensor:
-    """signal (…, T, C) -> complex amplitudes (…, W, F, C)."""
+def spectra(signal: Tensor, size: int, finer: int = 1) -> Tensor:
+    """signal (…, T, C) -> complex amplitudes (…, W, F, C), at ``finer`` times as many places."""
     parts = signal.unfold(-2, size, max(1, size // 2)).transpose(-1, -2)  # (…, W, S, C)
     place = torch.linspace(-1, 1, size, dtype=signal.dtype, device=signal.device)
     slope = (parts * place[:, None]).sum(-2, keepdim=True) / place.square().sum()
     parts = parts - parts.mean(-2, keepdim=True) - slope * place[:, None]
     fade = torch.hann_window(size, periodic=False, dtype=signal.dtype, device=signal.device)
-    found = torch.fft.rfft(parts * fade[:, None], dim=-2) * (2 / fade.sum())
-    return found[..., LOWEST:, :]
+    found: Tensor = torch.fft.rfft(parts * fade[:, None], n=size * finer, dim=-2)
+    return found[..., LOWEST * finer :, :] * (2 / float(fade.sum()))
 
 
 def centres(positions: int, size: int) -> Floats:
     """Where the windows stand, (W,), counted from the first position."""
-    return np.arange(0, positions - size + 1, max(1, size // 2)) + (size - 1) / 2
+    first = np.arange(0, positions - size + 1, max(1, size // 2)).astype(np.float64)
+    return first + (size - 1) / 2
 
 
 def peak(power: Floats, places: Floats) -> tuple[float, float]:
@@ -97,4 +99,5 @@ def only_band(signal: Tensor, low: float, high: float) -> Tensor:
     places = torch.arange(found.shape[-2], device=signal.device) / length
     # The mean is not part of a wave, and one half belongs to the highest band.
     inside = (places > 0) & (places >= low) & ((places < high) | (high >= 0.5))
-    return torch.fft.irfft(found * inside[:, None], n=length, dim=-2)
+    inner: Tensor = torch.fft.irfft(found * inside[:, None], n=length, dim=-2)
+    return inner

@@ -18,9 +18,9 @@ from mnemoscope.lenses.components import components
 from mnemoscope.lenses.factors import factor, paper_shift
 from mnemoscope.lenses.fourier import window_size
 from mnemoscope.lenses.heads_result import TERMS, Components, HeadsResult, PaperShift, Rotary
-from mnemoscope.lenses.hearing import Heard, hearing
+from mnemoscope.lenses.hearing import Heard, attentions, hearing
 from mnemoscope.lenses.means import PositionMeans
-from mnemoscope.lenses.offsets import Offsets, delays
+from mnemoscope.lenses.offsets import Offsets, delays, lags
 from mnemoscope.lenses.pieces import Pieces, by_position, cut
 from mnemoscope.lenses.reader import Reader, open_reader
 from mnemoscope.lenses.table import position_table
@@ -65,8 +65,13 @@ class LayerSums:
 
     def mean(self, kind: str) -> Tensor:
         """Mean queries or keys by position, (H, T, E)."""
-        means = self.queries if kind == "q" else self.keys
-        return means.mean().unflatten(1, (self.heads, -1)).transpose(0, 1)
+        whole = (self.queries if kind == "q" else self.keys).mean()
+        return whole.view(len(whole), self.heads, -1).transpose(0, 1)
+
+    def halves(self, kind: str) -> Tensor:
+        """The same of two halves of the texts, (2, H, T, E)."""
+        both = (self.queries if kind == "q" else self.keys).halves()
+        return both.view(*both.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class Heads:
@@ -111,6 +116,7 @@ class Heads:
         """Get ready for a model and the texts that it will read."""
         if self.layers:
             raise UserError("a lens on heads looks at one model once: make another")
+        attentions(reader.model)  # none is an error here and now
         self.reader, self.pieces = reader, pieces
         self.size = window_size(pieces.positions, self.window, self.frequencies)
         self.weights: dict[int, HeadWeights] = {}
@@ -122,14 +128,23 @@ class Heads:
 
     @torch.no_grad()
     def read(self, tokens: Tensor, sites: tuple[str, ...] = ()) -> Seen:
-        """Let the model read a batch (B, T); what ``sites`` gave comes back, (B, T', D)."""
+        """Let the model read a batch (B, T).
+
+        Comes back what queries and keys were made from, they themselves, and ``sites``: (B, T', D).
+        """
         model, kept = self.reader.model, self.pieces.kept
-        with (
-            watch(model, ["layer.*.attention.in", *sites]) as seen,
-            hearing(model, lambda heard: self._hear(heard.kept(kept))),
-        ):
+        made: Seen = {}
+
+        def hear(heard: Heard) -> None:
+            heard = heard.kept(kept)
+            self._hear(heard)
+            name = f"layer.{heard.layer}.attention"
+            made[f"{name}.q"] = heard.queries.transpose(1, 2).flatten(2)
+            made[f"{name}.k"] = heard.keys[:, :: heard.shared].transpose(1, 2).flatten(2)
+
+        with watch(model, ["layer.*.attention.in", *sites]) as seen, hearing(model, hear):
             self.reader.read(tokens)
-        laid = {n: by_position(n, v, tokens.shape)[:, kept] for n, v in seen.items()}
+        laid = {n: by_position(n, v, tokens.shape)[:, kept] for n, v in seen.items()} | made
         for number, layer in self.layers.items():
             layer.see(laid[f"layer.{number}.attention.in"])
         return laid
@@ -193,6 +208,7 @@ class Heads:
             components=self._components(),
             rotary=self._rotary(layers, count),
             without=self._without,
+            paper=[],
             **arrays,
         )
         result.paper.extend(self._paper(result))
@@ -208,14 +224,11 @@ class Heads:
             position = position + layer.bias.cpu().double()
         position = offsets.centre(position)
         function, explained = offsets.fit(position)
-        delay, coherence, _ = delays(queries, keys, self.size)
+        halves = layer.halves("q"), layer.halves("k")
+        delay, coherence, _ = delays(*halves, self.size)
         generator = torch.Generator().manual_seed(0)
-        null = [
-            delays(queries, keys[:, torch.randperm(keys.shape[1], generator=generator)], self.size)[
-                1
-            ]
-            for _ in range(5)
-        ]
+        orders = [torch.randperm(keys.shape[1], generator=generator) for _ in range(5)]
+        null = [delays(halves[0], halves[1][:, :, order], self.size)[1] for order in orders]
         measured = offsets.means(layer.attention / count).numpy()[:, near]
         predicted = offsets.means(offsets.softmax(offsets.spread(function))).numpy()[:, near]
         flat = offsets.means(offsets.softmax(torch.zeros_like(mean[:1]))).numpy()[:, near]
@@ -228,6 +241,7 @@ class Heads:
                 explained / position.square().sum((1, 2)).clamp(min=1e-300)
             ).numpy(),
             "delay": delay,
+            "lag": lags(*halves, self.size, self._visible(offsets, near)),
             "coherence": coherence,
             "coherence_null": np.mean(null, 0),
             "measured": measured,
@@ -235,6 +249,11 @@ class Heads:
             "flat": flat[0],
             "fit": 1 - apart / np.maximum(spread, 1e-300),
         }
+
+    def _visible(self, offsets: Offsets, near: Any) -> Any:
+        """Offsets within reach at which anybody can look."""
+        seen = near & (offsets.counts > 0).numpy()
+        return offsets.offsets[seen].astype(np.float64)
 
     def _components(self) -> Components | None:
         if not self.weights:
@@ -261,11 +280,8 @@ class Heads:
         if not turning:
             return None
         found = [one.result(count) for one in turning]
-        return Rotary(
-            *(np.array([one[place] for one in found]) for place in (0, 1)),
-            periods=turning[0].periods,
-            share=np.array([one[2] for one in found]),
-        )
+        relative, null, share = (np.array([one[place] for one in found]) for place in range(3))
+        return Rotary(relative, null, turning[0].periods, share)
 
     def _paper(self, result: HeadsResult) -> list[PaperShift]:
         """Only for plain weights: what rotary positions turn has no fixed R."""
@@ -284,6 +300,7 @@ _COLUMNS = (
     "relative_null",
     "position_relative",
     "delay",
+    "lag",
     "coherence",
     "coherence_null",
     "measured",

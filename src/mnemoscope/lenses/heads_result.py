@@ -6,7 +6,7 @@ Shapes: L layers, H heads, T positions, R = 2 · reach + 1 offsets, J components
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,10 +80,12 @@ class HeadsResult:
     relative_null       the same with the scores of each row shuffled
     position_relative   the same share of what positions alone would score
     delay               offset that the waves of queries and keys prefer, by their cross-spectrum
+    lag                 the offset at which they match best, all frequencies together
     coherence           0 to 1: how far keys are the queries' waves, shifted; and its null
     measured            (L, H, R) mean attention by offset, among positions that are kept
     predicted           (L, H, R) the same from the relative part of the position scores alone
-    flat                (L, R) the same if all scores were equal: who looks back sees more that is near
+    flat                (L, R) the same if all scores were equal: who only looks back sees more of
+                        what is near
     fit                 R² of predicted against measured: 0 is as good as flat, below is worse
     favourite           the offset with the most attention above flat
     terms               by name, share of the energy of q · k; they are not orthogonal, so they
@@ -98,6 +100,7 @@ class HeadsResult:
     relative_null: Floats
     position_relative: Floats
     delay: Floats
+    lag: Floats
     coherence: Floats
     coherence_null: Floats
     measured: Floats
@@ -114,11 +117,13 @@ class HeadsResult:
     @property
     def favourite(self) -> Floats:
         """The offset with the most attention above flat, (L, H)."""
-        return self.offsets[np.nanargmax(self.measured - self.flat[:, None], -1)]
+        found: Floats = self.offsets[np.nanargmax(self.measured - self.flat[:, None], -1)]
+        return found
 
-    def agreement(self, draws: int = 2000) -> tuple[float, float]:
-        """Rank correlation of delay and favourite over heads, and how often chance does as well."""
-        return rank_correlation(self.delay.ravel(), self.favourite.ravel(), draws)
+    def agreement(self, of: Literal["delay", "lag"] = "delay") -> tuple[float, float]:
+        """Rank correlation with favourite over heads, and how often chance does as well."""
+        values = self.delay if of == "delay" else self.lag
+        return rank_correlation(values.ravel(), self.favourite.ravel())
 
     def table(self) -> list[dict[str, str | int | float | None]]:
         """One row per head."""
@@ -132,6 +137,7 @@ class HeadsResult:
                 "null": float(self.relative_null[place]),
                 "relative of position scores": float(self.position_relative[place]),
                 "delay": float(self.delay[place]),
+                "lag": float(self.lag[place]),
                 "coherence": float(self.coherence[place]),
                 "coherence null": float(self.coherence_null[place]),
                 "favourite offset": float(self.favourite[place]),

@@ -16,6 +16,8 @@ from mnemoscope.lenses.factors import weighted_median
 from mnemoscope.lenses.fourier import frequencies, spectra
 
 Floats = NDArray[np.float64]
+# A phase is divided by its frequency, so that is wanted finer than windows alone would give it.
+FINER = 4
 
 
 class Offsets:
@@ -83,17 +85,33 @@ class Offsets:
 
 
 def cross_spectrum(queries: Tensor, keys: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Of (…, T, E) both: Σ conj(Q̂) K̂ over windows and columns, (…, F), and the most it could be.
+    """Of (2, H, T, E) both: Σ conj(Q̂) K̂ over windows and columns, (H, F), and the most it could be.
 
-    Columns can be turned into each other without any change: it depends on scores only.
+    The first axis are means over two halves of the texts. Queries of one half are held against keys
+    of the other: what words leave in means would match itself. Columns can be turned into each
+    other without any change: it depends on scores only.
     """
-    q, k = spectra(queries, size), spectra(keys, size)
-    most = q.abs().square().sum((-1, -3)) * k.abs().square().sum((-1, -3))
-    return (q.conj() * k).sum((-1, -3)), most.sqrt()
+    q, k = spectra(queries, size, FINER), spectra(keys, size, FINER)  # (2, H, W, F, E)
+    cross = (q.conj() * k.flip(0)).mean(0).sum((-1, -3))
+    most = [one.mean(0).abs().square().sum((-1, -3)) for one in (q, k)]
+    return cross, (most[0] * most[1]).sqrt()
+
+
+def lags(queries: Tensor, keys: Tensor, size: int, offsets: Floats) -> Floats:
+    """The offset, among those given, at which the waves of queries and keys match best, (H,).
+
+    The peak of Re Σ_f C(f) e^{−2πifk} over k: all frequencies together can tell offsets apart that
+    a single short period cannot.
+    """
+    cross, _ = cross_spectrum(queries, keys, size)
+    turn = 2j * np.pi * np.outer(frequencies(size, FINER), offsets)
+    match = (cross.numpy() @ np.exp(-turn)).real  # (H, offsets)
+    found: Floats = offsets[match.argmax(-1)]
+    return found
 
 
 def delays(queries: Tensor, keys: Tensor, size: int) -> tuple[Floats, Floats, Floats]:
-    """How many tokens back the waves of keys (H, T, E) lie before those of the queries.
+    """How many tokens back the waves of keys lie before those of queries, both (2, H, T, E).
 
     Of a score cos 2πf(i − j − k) the cross-spectrum has the phase 2πfk at f. Returned are the
     median of phase / 2πf weighted by strength, (H,); the coherence Σ|C| / Σ most, (H,), one when
@@ -101,7 +119,7 @@ def delays(queries: Tensor, keys: Tensor, size: int) -> tuple[Floats, Floats, Fl
     known up to a whole turn, so no delay is longer than half a period.
     """
     cross, most = cross_spectrum(queries, keys, size)
-    places = torch.from_numpy(frequencies(size))
+    places = torch.from_numpy(frequencies(size, FINER))
     by_frequency = (cross.angle() / (2 * torch.pi * places)).numpy()
     strength = cross.abs().numpy()
     total = most.sum(-1).clamp(min=1e-300).numpy()

@@ -39,7 +39,7 @@ class Pieces:
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """Tokens (B, T), in order."""
-        return iter(self.tokens.split(size))
+        return iter(torch.split(self.tokens, size))
 
     def some(self, count: int) -> Pieces:
         """At most ``count`` of them, neighbours two by two, spread over all."""

@@ -2,8 +2,8 @@
 
 Shapes: T positions, D width.
 
-A layer norm of x + P is (x + P − mean) / std · gain + bias: what was added at position t is scaled by
-that token's 1 / std from the left and by the gain from the right. So if nothing else happened to
+A layer norm of x + P is (x + P − mean) / std · gain + bias: what was added at position t is scaled
+by that token's 1 / std from the left and by the gain from the right. So if nothing else happened to
 them, positions would arrive as S P L with diagonal S and L. The fit of that form, layer by layer,
 says how far this is so.
 """

@@ -69,7 +69,8 @@ class Recovery:
     """Compare directions: ``observe`` places laid out by position, then ``result``.
 
     PCA and FastICA (scikit-learn) get ``samples`` tokens and find ``directions``; of those the
-    ``best`` by share of variance that positions explain count: a sine, a cosine, and two more.
+    ``best`` by share of variance that positions explain count: a sine, a cosine, and two more. The
+    variance is taken from as many other tokens, or directions thin by chance would seem all wave.
     """
 
     def __init__(self, *, directions: int = 20, best: int = 4, samples: int = 4000) -> None:
@@ -85,8 +86,8 @@ class Recovery:
             means = self.means.setdefault(site, PositionMeans())
             kept = self._kept.setdefault(site, [])
             have = sum(one.shape[0] * one.shape[1] for one in kept)
-            if have < self.samples:
-                need = -(-(self.samples - have) // values.shape[1])
+            if have < 2 * self.samples:
+                need = -(-(2 * self.samples - have) // values.shape[1])
                 kept.append(values[:need].cpu().float())
             means.add(values)
 
@@ -99,8 +100,9 @@ class Recovery:
         null, unsettled = [], []
         generator = torch.Generator().manual_seed(0)
         for site, means in self.means.items():
-            sample = torch.cat(self._kept[site])  # (texts, T, D)
-            tokens = sample.flatten(0, 1).numpy()
+            kept = torch.cat(self._kept[site])  # (texts, T, D)
+            fitted, sample = kept[0::2], kept[1::2]
+            tokens = fitted.flatten(0, 1).numpy()
             halves = means.halves()
             pca, ica, settled = _directions(tokens, self.directions)
             if not settled:
@@ -111,11 +113,9 @@ class Recovery:
                 value[name].append(
                     self._best(halves, sample, found[name]) if name in found else float("nan")
                 )
-            value[CEILING].append(self._best(halves, sample, _ceiling(means, sample, self.best)))
-            order = torch.stack(
-                [torch.randperm(sample.shape[1], generator=generator) for _ in sample]
-            )
-            mixed = torch.take_along_dim(sample, order[..., None], 1)
+            value[CEILING].append(self._best(halves, sample, _ceiling(means, fitted, self.best)))
+            order = torch.stack([torch.randperm(kept.shape[1], generator=generator) for _ in kept])
+            mixed = torch.take_along_dim(kept, order[..., None], 1)
             split = torch.stack([mixed[0::2].double().mean(0), mixed[1::2].double().mean(0)])
             null.append(self._best(split, sample, pca))
         return RecoveryResult(
@@ -156,8 +156,12 @@ def _ceiling(means: PositionMeans, sample: Tensor, count: int) -> Tensor:
     """Directions with the largest share, from the generalised eigenvalue problem."""
     flat = sample.flatten(0, 1).double()
     flat = flat - flat.mean(0)
-    # A rank cut that keeps directions too thin to be estimated would find words by chance.
-    white = whiten(flat.T @ flat / len(flat), cut=1e-6).to_white
+    inner = flat.T @ flat / len(flat)
+    # Directions too thin to be estimated would look like waves by chance: none is thinner than a
+    # hundredth of the mean.
+    floor = 0.01 * inner.trace() / len(inner) * torch.eye(len(inner), dtype=inner.dtype)
+    white = whiten(inner + floor).to_white
     first, second = (half - half.mean(0) for half in means.halves())
     both = white @ (first.T @ second + second.T @ first) @ white.T
-    return white.T @ torch.linalg.eigh(both).eigenvectors[:, -count:]
+    best: Tensor = white.T @ torch.linalg.eigh(both).eigenvectors[:, -count:]
+    return best

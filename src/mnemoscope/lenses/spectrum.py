@@ -48,6 +48,7 @@ class SpectrumResult:
     peak, sharpness       (S,) the strongest frequency, and how many times the mean power it is
     sharpness_null        (S, shuffles) the same with positions shuffled
     words_sharpness       (S,) the same for the words
+    share       (S,) share of all variance that positions explain: without it a peak is noise
     bands       (S, bands) shares of the power by period in tokens, named in ``band_names``
     """
 
@@ -66,6 +67,7 @@ class SpectrumResult:
     sharpness: Floats
     sharpness_null: Floats
     words_sharpness: Floats
+    share: Floats
     bands: Floats
 
     @property
@@ -87,6 +89,7 @@ class SpectrumResult:
                 "sharpness": float(self.sharpness[s]),
                 "shuffled": float(self.sharpness_null[s].mean()),
                 "words": float(self.words_sharpness[s]),
+                "share of variance": float(self.share[s]),
                 **{
                     f"period {name}": float(self.bands[s, b])
                     for b, name in enumerate(self.band_names)
@@ -198,6 +201,7 @@ class Spectrum:
             peak=np.array([one for one, _ in peaks]),
             sharpness=np.array([one for _, one in peaks]),
             words_sharpness=np.array(words_sharpness),
+            share=np.array([means.share() for means in self.means.values()]),
             **{name: np.array(values) for name, values in rows.items()},
         )
 
