@@ -275,7 +275,7 @@ def test_directions_that_hold_positions_are_told_from_those_that_do_not():
     assert found.value["waves"][0] == pytest.approx(2 / 3, abs=0.05)
     assert abs(found.value["words"][0]) < 0.05
     assert found.value["PCA"][0] == pytest.approx(2 / 3, abs=0.08)
-    assert found.value["best possible"][0] == pytest.approx(2 / 3, abs=0.08)
+    assert found.value["discriminant, told the positions"][0] == pytest.approx(2 / 3, abs=0.08)
     assert abs(found.null) < 0.05
     found.figure()
     assert len(found.table()) == 5

@@ -53,7 +53,7 @@ class LayerSums:
         self.attention += heard.attention(scores).sum(0).cpu()
         centred = self.offsets.centre(scores)
         self.scores += centred.sum(0).cpu()
-        self.energy += centred.square().sum((2, 3)).sum(0).cpu()
+        self.energy += torch.linalg.vector_norm(centred, dim=(0, 2, 3)).double().square().cpu()
         if self.turning is not None:
             self.turning.hear(heard)
 
@@ -92,7 +92,7 @@ class Heads:
         window: int = 64,
         frequencies: int | None = None,
         parts: int = 4,
-        explained: int = 16,
+        explained: int = 8,
         paper: int = 4,
     ) -> None:
         if min(reach, parts, explained) < 1 or texts < 2:
@@ -227,7 +227,7 @@ class Heads:
         halves = layer.halves("q"), layer.halves("k")
         delay, coherence, _ = delays(*halves, self.size)
         generator = torch.Generator().manual_seed(0)
-        orders = [torch.randperm(keys.shape[1], generator=generator) for _ in range(5)]
+        orders = [torch.randperm(keys.shape[1], generator=generator) for _ in range(3)]
         null = [delays(halves[0], halves[1][:, :, order], self.size)[1] for order in orders]
         measured = offsets.means(layer.attention / count).numpy()[:, near]
         predicted = offsets.means(offsets.softmax(offsets.spread(function))).numpy()[:, near]

@@ -120,10 +120,16 @@ class HeadsResult:
         found: Floats = self.offsets[np.nanargmax(self.measured - self.flat[:, None], -1)]
         return found
 
-    def agreement(self, of: Literal["delay", "lag"] = "delay") -> tuple[float, float]:
-        """Rank correlation with favourite over heads, and how often chance does as well."""
-        values = self.delay if of == "delay" else self.lag
-        return rank_correlation(values.ravel(), self.favourite.ravel())
+    def agreement(
+        self, of: Literal["delay", "lag"] = "delay", coherence: float = 0.0
+    ) -> tuple[float, float, int]:
+        """Rank correlation with favourite over heads at least so coherent.
+
+        How often chance does as well, and how many heads those are, come with it.
+        """
+        values, chosen = self.delay if of == "delay" else self.lag, self.coherence >= coherence
+        found = rank_correlation(values[chosen], self.favourite[chosen])
+        return (*found, int(chosen.sum()))
 
     def table(self) -> list[dict[str, str | int | float | None]]:
         """One row per head."""

@@ -48,11 +48,13 @@ class Heard:
 
     def scores(self) -> Tensor:
         """What the softmax gets, (B, H, T, T), with numbers where nobody may look too."""
-        found = self.queries @ self.keys.transpose(2, 3) * self.scale
+        found = (self.queries * self.scale) @ self.keys.transpose(2, 3)
         return found if self.bias is None else found + self.bias
 
     def attention(self, scores: Tensor) -> Tensor:
         """The softmax of scores over what is visible, (B, H, T, T)."""
+        if bool(self.visible.all()):
+            return scores.softmax(-1)
         return scores.masked_fill(~self.visible, -torch.inf).softmax(-1)
 
 

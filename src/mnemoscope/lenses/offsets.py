@@ -24,7 +24,7 @@ class Offsets:
     """Sums and least squares by offset, for positions that see each other as ``visible`` says."""
 
     def __init__(self, visible: Tensor) -> None:
-        self.visible = visible.cpu()
+        self.visible, self.complete = visible.cpu(), bool(visible.all())
         length = len(self.visible)
         if not bool(self.visible.any(1).all()):
             raise UserError("a position that sees no other has no scores")
@@ -41,6 +41,8 @@ class Offsets:
 
     def centre(self, scores: Tensor) -> Tensor:
         """Take the mean over what is visible off every row of (…, T, T); zero elsewhere."""
+        if self.complete:
+            return scores - scores.mean(-1, keepdim=True)
         visible = self.visible.to(scores.device)
         scores = scores * visible
         mean = scores.sum(-1, keepdim=True) / self.seen.to(scores)[:, None]

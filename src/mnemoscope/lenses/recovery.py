@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Floats = NDArray[np.float64]
-CEILING = "best possible"
+# The one method that is told where tokens stand: how much could be had by a linear map.
+TOLD = "discriminant, told the positions"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,7 @@ class Recovery:
         """``heads``: by name of the method, by place, directions (D, k) that heads look along."""
         if not self.means:
             raise UserError("nothing was observed yet: call observe(seen) for every batch first")
-        names = ["PCA", "FastICA", *heads, CEILING]
+        names = ["PCA", "FastICA", *heads, TOLD]
         value: dict[str, list[float]] = {name: [] for name in names}
         null, unsettled = [], []
         generator = torch.Generator().manual_seed(0)
@@ -113,7 +114,7 @@ class Recovery:
                 value[name].append(
                     self._best(halves, sample, found[name]) if name in found else float("nan")
                 )
-            value[CEILING].append(self._best(halves, sample, _ceiling(means, fitted, self.best)))
+            value[TOLD].append(self._best(halves, sample, _discriminant(means, fitted, self.best)))
             order = torch.stack([torch.randperm(kept.shape[1], generator=generator) for _ in kept])
             mixed = torch.take_along_dim(kept, order[..., None], 1)
             split = torch.stack([mixed[0::2].double().mean(0), mixed[1::2].double().mean(0)])
@@ -152,8 +153,8 @@ def _directions(tokens: NDArray[np.float32], count: int) -> tuple[Tensor, Tensor
     return parts[0], parts[1], settled
 
 
-def _ceiling(means: PositionMeans, sample: Tensor, count: int) -> Tensor:
-    """Directions with the largest share, from the generalised eigenvalue problem."""
+def _discriminant(means: PositionMeans, sample: Tensor, count: int) -> Tensor:
+    """Directions with the largest share, by the generalised eigenvalue problem, regularised."""
     flat = sample.flatten(0, 1).double()
     flat = flat - flat.mean(0)
     inner = flat.T @ flat / len(flat)

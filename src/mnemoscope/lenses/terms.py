@@ -34,6 +34,9 @@ def terms(heard: Heard, queries: Tensor, keys: Tensor, offsets: Offsets) -> Tens
         (constant[None].expand_as(q_position[None]), k_word),
         (heard.queries, heard.keys),
     ]
-    found = [offsets.centre(q @ k.transpose(2, 3) * scale).square().sum((2, 3)) for q, k in pairs]
+    found = [
+        torch.linalg.vector_norm(offsets.centre((q * scale) @ k.transpose(2, 3)), dim=(2, 3))
+        for q, k in pairs
+    ]
     rows = len(heard.queries)
-    return torch.stack([one.expand(rows, -1).double().cpu() for one in found], 1)
+    return torch.stack([one.expand(rows, -1).double().square().cpu() for one in found], 1)

@@ -40,8 +40,8 @@ class WavesResult:
 class Waves:
     """Look for position waves in a model: ``observe`` it reading texts, then ``result``.
 
-    ``length`` tokens are read at once, ``texts`` of them at most; what is filtered is read
-    ``filtered`` times over, band by band. The other options are those of
+    ``length`` tokens are read at once, ``texts`` of them at most; filters are tried on ``filtered``
+    of them, which are read once for each filter. The other options are those of
     `mnemoscope.lenses.heads.Heads` and `mnemoscope.lenses.spectrum.Spectrum`.
     """
 
@@ -50,7 +50,7 @@ class Waves:
         *,
         length: int = 256,
         texts: int = 200,
-        filtered: int = 32,
+        filtered: int = 10,
         window: int = 64,
         frequencies: int | None = None,
         reach: int = 16,

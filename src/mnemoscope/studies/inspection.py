@@ -263,7 +263,7 @@ def _waves(
     found = look(reader, texts, length=length, texts=max(2, tokens // length),
                  frequencies=frequencies)  # fmt: skip
     question = f"How do the heads of {reader.name} know how far away a token is?"
-    return Inspection("Position waves", question, sections(summary(found), reader.name))
+    return Inspection("Position waves", question, sections(summary(found)))
 
 
 def _fitting(groups: Groups) -> int:

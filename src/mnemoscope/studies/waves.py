@@ -158,17 +158,18 @@ class WavesStudy(Study):
         if self.real == "none":
             return None
         if self.real == "auto":
-            found = find_spec(PACKAGE)
-            if found is None or found.origin is None:
+            package = find_spec(PACKAGE)
+            if package is None or package.origin is None:
                 return None
-            name = str(Path(found.origin).parent / "model")
+            name = str(Path(package.origin).parent / "model")
         from mnemoscope.data.documents import read_documents
         from mnemoscope.lenses.waves import look as look_at
         from mnemoscope.studies.waves_summary import summary
 
         texts = [document.text for document in read_documents(self.source)]
-        options = {"length": self.real_length, "texts": self.real_texts, "filtered": 64}
-        return summary(look_at(name, texts, **options))
+        options = {"length": self.real_length, "texts": self.real_texts, "filtered": 32}
+        found = summary(look_at(name, texts, **options))
+        return {**found, "model": "MiniLM"} if self.real == "auto" else found
 
     def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
         """Say and draw what was seen."""

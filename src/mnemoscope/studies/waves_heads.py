@@ -14,6 +14,19 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
+def named(title: str, name: str, between: str = ", ") -> str:
+    """A title that tells models apart, if there are several."""
+    return f"{title}{between}{name}" if name else title
+
+
+def slid(figures: dict[str, go.Figure], title: str) -> go.Figure:
+    """A slider far enough below to leave room for the title of the axis."""
+    figure = slider(figures, title)
+    figure.layout.sliders[0].pad.t = 64
+    figure.update_layout(height=figure.layout.height + 32)
+    return figure
+
+
 def heads_section(seen: dict[str, Any], name: str) -> Section:
     """Where heads look, and how far positions say so."""
     relative, null = np.array(seen["relative"]), np.array(seen["relative_null"])
@@ -21,7 +34,8 @@ def heads_section(seen: dict[str, Any], name: str) -> Section:
     favourite = np.array(seen["favourite"])
     layers, heads = relative.shape
     best = np.unravel_index(relative.argmax(), relative.shape)
-    rho, chance = seen["agreement"]
+    rho, chance, _ = seen["agreement"]
+    sure, luck, count = seen["coherent_agreement"]
     said = [
         f"Of the energy of row-centred scores, a function of i − j explains "
         f"{relative.mean():.2f} in the mean over {relative.size} heads (scores of each row "
@@ -31,7 +45,8 @@ def heads_section(seen: dict[str, Any], name: str) -> Section:
         f"(R² above 0) in {int((fit > 0).sum())} heads, well (above 0.5) in "
         f"{int((fit > 0.5).sum())}. The delay of the waves and the offset that attention favours "
         f"have a rank correlation of {rho:.2f} over heads (as large by chance in {chance:.4f} of "
-        "shuffles). A delay is known up to a whole period; the offset at which the waves match "
+        f"shuffles); over the {count} heads with a coherence of at least one half, {sure:.2f} "
+        f"({luck:.4f}). A delay is known up to a whole period; the offset at which the waves match "
         f"best, all frequencies together, has {seen['lag_agreement'][0]:.2f} "
         f"({seen['lag_agreement'][1]:.4f}).",
     ]
@@ -42,7 +57,7 @@ def heads_section(seen: dict[str, Any], name: str) -> Section:
     parts: list[str | Figure | Table] = [*said]
     parts.append(
         Figure(
-            f"Scores that depend on the offset, {name}",
+            named("Scores that depend on the offset", name),
             heatmap(
                 relative, list(range(heads)), list(range(layers)), "head", "layer",
                 "share of score energy", z_range=(0, 1),
@@ -65,7 +80,7 @@ def heads_section(seen: dict[str, Any], name: str) -> Section:
     scatter.update_layout(hovermode="closest")
     parts.append(
         Figure(
-            f"Delay against attention, {name}",
+            named("Delay against attention", name),
             scatter,
             "One mark a head. A positive offset looks back. A delay is at most half a period.",
             [
@@ -81,7 +96,7 @@ def heads_section(seen: dict[str, Any], name: str) -> Section:
         parts += _rotary(seen, name)
     if seen["paper"]:
         parts.append(_paper(seen, name))
-    return Section(f"Heads: {name}", parts)
+    return Section(named("Heads", name, ": "), parts)
 
 
 def _table(seen: dict[str, Any]) -> list[dict[str, Any]]:
@@ -123,8 +138,8 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
         ]  # fmt: skip
     figures = [
         Figure(
-            f"Attention by offset, {name}",
-            slider(looks, "layer.head:"),
+            named("Attention by offset", name),
+            slid(looks, "layer.head:"),
             "Measured: mean over texts, among positions of text. Predicted: from the part of the "
             "position scores that depends on i − j, words left out.",
             rows,
@@ -148,8 +163,8 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
     if curves_of:
         figures.append(
             Figure(
-                f"Singular components, {name}",
-                slider(curves_of, "layer.head:"),
+                named("Singular components", name),
+                slid(curves_of, "layer.head:"),
                 "The two components with the strongest position scores, means over texts: left = "
                 "what the query looks for, right = what the key shows. A right curve ahead of its "
                 "left one by k tokens looks k tokens back.",
@@ -168,7 +183,7 @@ def _terms(seen: dict[str, Any], name: str) -> Figure:
         for term, values in seen["terms"].items()
     ]
     return Figure(
-        f"What scores are made of, {name}",
+        named("What scores are made of", name),
         bars(series, "", "share of score energy"),
         "Query part first, key part second. Bar: mean over heads, whisker: lowest to highest. "
         "Constant: what all queries have in common, biases included. Terms overlap, so shares need "
@@ -192,7 +207,7 @@ def _rotary(seen: dict[str, Any], name: str) -> list[str | Figure | Table]:
         f"i − j would explain {without.mean():.3f} of the score energy in the mean over heads "
         f"(shuffled: {np.mean(turned['null']):.3f}), with them {with_it.mean():.3f}.",
         Figure(
-            f"Scores by rotary pair, {name}",
+            named("Scores by rotary pair", name),
             heatmap(
                 share, labels, [f"layer {n}" for n in range(len(share))],
                 "period of the pair, tokens", "", "share of change with offset",
@@ -218,7 +233,7 @@ def _paper(seen: dict[str, Any], name: str) -> Table:
         for one in seen["paper"]
     ]  # fmt: skip
     return Table(
-        f"The paper's R beside the delay, {name}",
+        named("The paper's R beside the delay", name),
         ["layer", "head", "shift by R", "spread over bases", "delay", "offset of attention"],
         rows,
         "R = U_Qᵀ U_K needs a basis of all that W_Q W_Kᵀ does not see; turning that basis changes "

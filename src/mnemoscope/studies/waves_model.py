@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemoscope.document import Figure, Section, Table
 from mnemoscope.figure import Reference, Series, bars, heatmap, lines
-from mnemoscope.gallery import slider
-from mnemoscope.studies.waves_heads import heads_section
+from mnemoscope.studies.waves_heads import heads_section, named, slid
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 Floats = NDArray[np.float64]
 
 
-def sections(seen: dict[str, Any], name: str) -> list[Section]:
-    """All that is shown of one model; ``name`` keeps figures of several models apart."""
+def sections(seen: dict[str, Any], name: str = "") -> list[Section]:
+    """All that is shown of one model; on a page of several, ``name`` keeps them apart."""
     return [
         _spectra(seen, name),
         heads_section(seen, name),
@@ -36,14 +38,22 @@ def above_null(seen: dict[str, Any]) -> list[str]:
     ]
 
 
+def _few_ticks(figure: go.Figure, labels: list[str]) -> go.Figure:
+    """Write a few of many frequencies, flat."""
+    step = max(1, len(labels) // 8)
+    figure.update_xaxes(tickmode="array", tickvals=labels[::step], tickangle=0)
+    return figure
+
+
 def _spectra(seen: dict[str, Any], name: str) -> Section:
     sites, places = seen["sites"], np.array(seen["frequencies"])
     found = above_null(seen)
     first = sites.index(found[0]) if found else 0
     said = (
-        f"Waves stand out at {len(found)} of {len(sites)} places: {', '.join(found)}. "
-        f"The strongest of {sites[first]} has a period of {1 / seen['peak'][first]:.1f} tokens and "
-        f"{seen['sharpness'][first]:.1f} times the mean power (words "
+        f"Waves stand out at {len(found)} of {len(sites)} places"
+        + (f": {', '.join(found)}. " if len(found) < len(sites) else ". ")
+        + f"The strongest of {sites[first]} has a period of {1 / seen['peak'][first]:.1f} tokens "
+        f"and {seen['sharpness'][first]:.1f} times the mean power (words "
         f"{seen['words_sharpness'][first]:.1f}, shuffled positions at most "
         f"{seen['sharpness_null'][first]:.1f})."
         if found
@@ -61,8 +71,11 @@ def _spectra(seen: dict[str, Any], name: str) -> Section:
     power = power / np.maximum(power.sum(1, keepdims=True), 1e-300)
     axis = [f"{one:.3f}" for one in places]
     by_site = {
-        site: heatmap(
-            one["values"], axis, one["dimensions"], "cycles per token", "dimension", "amplitude"
+        site: _few_ticks(
+            heatmap(
+                one["values"], axis, one["dimensions"], "cycles per token", "dimension", "amplitude"
+            ),
+            axis,
         )
         for site, one in seen["amplitude"].items()
     }
@@ -74,15 +87,15 @@ def _spectra(seen: dict[str, Any], name: str) -> Section:
         "its strongest frequency is sharper than in every shuffle and in the words, and positions "
         "explain more than one hundredth of its variance. " + said,
         Table(
-            f"Waves by place, {name}",
+            named("Waves by place", name),
             ["place", "period", "sharpness", "shuffled", "words", "share of variance"],
             rows,
             "Period in tokens of the strongest frequency; sharpness: its power over the mean "
             "power; shuffled: the sharpest of ten shuffles of the positions.",
         ),
         Figure(
-            f"Spectra by place, {name}",
-            heatmap(power, axis, sites, "cycles per token", "", "share of power"),
+            named("Spectra by place", name),
+            _few_ticks(heatmap(power, axis, sites, "cycles per token", "", "share of power"), axis),
             "Power summed over dimensions, each place on its own.",
             [
                 {"site": site, "frequency": float(f), "share": float(power[s, i])}
@@ -91,8 +104,8 @@ def _spectra(seen: dict[str, Any], name: str) -> Section:
             ],
         ),
         Figure(
-            f"Dimension by frequency, {name}",
-            slider(by_site, "place:"),
+            named("Dimension by frequency", name),
+            slid(by_site, "place:"),
             "The dimensions with the highest peaks, highest first; a sine of amplitude a shows as "
             "a.",
             [
@@ -102,7 +115,7 @@ def _spectra(seen: dict[str, Any], name: str) -> Section:
             ],
         ),
         Figure(
-            f"Period along the text, {name}",
+            named("Period along the text", name),
             lines(
                 [Series(sites[s], seen["centres"], 1 / drift[s]) for s in chosen],
                 "position in the middle of the window",
@@ -116,13 +129,13 @@ def _spectra(seen: dict[str, Any], name: str) -> Section:
             ],
         ),
     ]
-    return Section(f"Waves along positions: {name}", parts)
+    return Section(named("Waves along positions", name, ": "), parts)
 
 
 def _directions(seen: dict[str, Any], name: str) -> Section:
     value = seen["recovery"]
     means = {method: float(np.nanmean(values)) for method, values in value.items()}
-    found = [m for m in means if m != "best possible" and not np.isnan(means[m])]
+    found = [m for m in means if not np.isnan(means[m])]
     order = sorted(found, key=lambda m: -means[m])
     best, directions = seen["recovery_best"]
     places = np.arange(len(seen["recovery_sites"]))
@@ -134,19 +147,19 @@ def _directions(seen: dict[str, Any], name: str) -> Section:
     )  # fmt: skip
     figure.update_xaxes(dtick=1)
     return Section(
-        f"Which directions hold positions: {name}",
+        named("Which directions hold positions", name, ": "),
         [
             f"For each method the {best} of {directions} directions of what attention is given "
             "whose variance positions explain best. Most is held, in the mean over layers, by "
             + ", then ".join(f"{method} ({means[method]:.2f})" for method in order)
-            + f"; the most any direction could hold is {means['best possible']:.2f}."
+            + "."
             + (
                 f" FastICA did not converge in {len(unsettled)} of {len(places)} layers."
                 if unsettled
                 else ""
             ),
             Figure(
-                f"Positions in a few directions, {name}",
+                named("Positions in a few directions", name),
                 figure,
                 "What attention is given, layer by layer.",
                 [
@@ -162,7 +175,7 @@ def _directions(seen: dict[str, Any], name: str) -> Section:
 def _survival(seen: dict[str, Any], name: str) -> Section:
     rows = [[path, value] for path, value in seen["norms"].items()]
     norms = Table(
-        f"What norms divide by, {name}",
+        named("What norms divide by", name),
         ["norm", "std / mean over tokens"],
         rows,
         "How much S of S P L varies from token to token: a norm that divides all alike leaves "
@@ -170,7 +183,7 @@ def _survival(seen: dict[str, Any], name: str) -> Section:
     )
     if seen["propagation"] is None:
         said = "This model adds no positions to its words, so there are none to follow."
-        return Section(f"What survives on the way up: {name}", [said, norms])
+        return Section(named("What survives on the way up", name, ": "), [said, norms])
     table = seen["propagation"]
     places = np.arange(len(table))
     keys = ("S P L", "rows shuffled", "straight line", "share of variance")
@@ -180,7 +193,7 @@ def _survival(seen: dict[str, Any], name: str) -> Section:
     )  # fmt: skip
     figure.update_xaxes(dtick=1)
     return Section(
-        f"What survives on the way up: {name}",
+        named("What survives on the way up", name, ": "),
         [
             f"Scaled by rows and columns (S P L), the position embeddings explain "
             f"{table[0]['S P L']:.2f} of the means by position at the embeddings and "
@@ -189,7 +202,7 @@ def _survival(seen: dict[str, Any], name: str) -> Section:
             f"line {table[0]['straight line']:.2f} and {table[-1]['straight line']:.2f}. "
             f"Positions make up {table[0]['share of variance']:.2f} of all variance at the "
             f"embeddings, {table[-1]['share of variance']:.2f} on top.",
-            Figure(f"Position embeddings by layer, {name}", figure, "Means over texts.", table),
+            Figure(named("Position embeddings by layer", name), figure, "Means over texts.", table),
             norms,
         ],
     )
@@ -241,12 +254,12 @@ def _filters(seen: dict[str, Any], name: str) -> Section:
         for b, band in enumerate(names)
     ]  # fmt: skip
     return Section(
-        f"Bands taken out: {name}",
+        named("Bands taken out", name, ": "),
         [
             "A band of frequencies is taken off the mean queries and keys of all layers at once; "
             f"what words bring stays. {said}",
             Figure(
-                f"What a band is worth, {name}",
+                named("What a band is worth", name),
                 figure,
                 f"{found['texts']} texts, whiskers two standard errors. stop: the band taken out; "
                 "pass: of the positions nothing but the band left; shuffled: the band's values "

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from mnemoscope.document import Figure, Section, Table
 from mnemoscope.figure import Series, bars, lines
-from mnemoscope.gallery import slider
 from mnemoscope.studies.evolution_page import verdict
 from mnemoscope.studies.waves import OBJECTIVES
+from mnemoscope.studies.waves_heads import slid
 from mnemoscope.studies.waves_model import above_null, sections
 
 Floats = NDArray[np.float64]
@@ -89,9 +89,9 @@ def claims(result: dict[str, Any]) -> list[list[str]]:
         f"share of query variance by position {_mean(map(_query_share, learned)):.2f}",
     )
     added = _each(result, ["learned", "sinusoidal"])
-    ranked = [one["agreement"][0] for one in added]
+    ranked = [one["coherent_agreement"][0] for one in added]
     add(
-        "The delay of the waves ranks heads as their attention does",
+        "The delay of the waves ranks coherent heads as their attention does",
         [one > 0 for one in ranked],
         f"rank correlation {_mean(ranked):.2f} in the mean",
     )
@@ -256,14 +256,14 @@ def _shapes(result: dict[str, Any]) -> Section:
         parts += [
             Figure(
                 f"Spectrum of first queries, {objective}",
-                slider(spectra, "step"),
+                slid(spectra, "step"),
                 "Layer 0, share of the variance of all queries that positions explain at a "
                 "frequency.",
                 rows,
             ),
             Figure(
                 f"Where the strongest head looks, {objective}",
-                slider(offsets, "step"),
+                slid(offsets, "step"),
                 "Mean attention by offset of the head whose scores depend most on i − j.",
                 turns,
             ),

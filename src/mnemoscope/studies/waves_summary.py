@@ -28,6 +28,8 @@ HEADS = (
 )
 # Heads whose curves are shown, dimensions of a heat map.
 GALLERY, DIMENSIONS = 12, 48
+# Heads of which it makes sense to ask for a delay: keys are mostly the queries' waves, shifted.
+COHERENT = 0.5
 
 
 def brief(spectrum: SpectrumResult, heads: HeadsResult) -> dict[str, Any]:
@@ -41,6 +43,7 @@ def brief(spectrum: SpectrumResult, heads: HeadsResult) -> dict[str, Any]:
         "sharpness_null": spectrum.sharpness_null.max(1).tolist(),
         "offsets": heads.offsets.tolist(),
         "agreement": list(heads.agreement("delay")),
+        "coherent_agreement": list(heads.agreement("delay", COHERENT)),
         "lag_agreement": list(heads.agreement("lag")),
         "terms": {name: values.tolist() for name, values in heads.terms.items()},
     }
