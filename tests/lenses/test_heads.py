@@ -137,6 +137,23 @@ def test_a_head_that_rotary_positions_turn_is_relative_only_with_them():
     assert not found.paper
 
 
+def test_half_precision_and_an_encoder_of_ours_that_translates():
+    torch.manual_seed(0)
+    tokens = torch.randint(5, VOCAB, (12, 32))
+    whole, half = (Heads(length=32, window=16, paper=0) for _ in range(2))
+    whole.observe(tiny("gpt2"), tokens)
+    half.observe(tiny("gpt2").to(torch.bfloat16), tokens)
+    a, b = whole.result(), half.result()
+    assert not b.without
+    assert b.measured == pytest.approx(a.measured, abs=2e-3, nan_ok=True)
+    translator = ms.build("transformer", vocab=VOCAB, source_vocab=VOCAB, width=16, layers=2)
+    lens = Heads(length=32, window=16)
+    lens.observe(translator, tokens)
+    found = lens.result()
+    assert found.relative.shape == (2, 4)
+    assert not np.isnan(found.measured).any()  # its encoder looks both ways
+
+
 def test_relative_bias_in_the_scores_is_heard(tokens):
     model = tiny("t5")
     lens = Heads(length=32, window=16)

@@ -53,7 +53,7 @@ class LayerSums:
         self.attention += heard.attention(scores).sum(0).cpu()
         centred = self.offsets.centre(scores)
         self.scores += centred.sum(0).cpu()
-        self.energy += torch.linalg.vector_norm(centred, dim=(0, 2, 3)).double().square().cpu()
+        self.energy += torch.linalg.vector_norm(centred, dim=(0, 2, 3)).cpu().double().square()
         if self.turning is not None:
             self.turning.hear(heard)
 

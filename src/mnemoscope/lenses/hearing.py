@@ -132,7 +132,7 @@ def _tap(stack: ExitStack, number: int, module: Any, hear: Hear, change: Change 
             reach = min(getattr(module, "context", length), length)
             sees = sees.tril() & sees.triu(1 - reach)
         scale = queries.shape[3] ** -0.5
-        hear(Heard(number, queries.detach(), value.detach(), scale, sees, None, 1))
+        hear(Heard(number, _precise(queries), _precise(value), scale, sees, None, 1))
         return value
 
     stack.callback(module.queries.register_forward_hook(query).remove)
@@ -150,8 +150,9 @@ def _listen(
             sees, bias = _mask(module, query, mask, options)
             scale = options.get("scaling")
             scale = query.shape[3] ** -0.5 if scale is None else float(scale)
-            keys = key.detach().repeat_interleave(shared, 1) if shared > 1 else key.detach()
-            hear(Heard(numbers[module], query.detach(), keys, scale, sees, bias, shared))
+            keys = key.repeat_interleave(shared, 1) if shared > 1 else key
+            one = numbers[module], _precise(query), _precise(keys), scale, sees, bias, shared
+            hear(Heard(*one))
         return mask
 
     def changer(module: nn.Module, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,6 +162,11 @@ def _listen(
         return change(number, "q", query), change(number, "k", key)
 
     return listening(model, listener, changer)
+
+
+def _precise(value: Tensor) -> Tensor:
+    """In single precision at least: sums over thousands of scores would drown in half of it."""
+    return value.detach().float() if value.dtype.itemsize < 4 else value.detach()
 
 
 def _mask(

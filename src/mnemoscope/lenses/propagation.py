@@ -151,10 +151,10 @@ class NormSpread:
         def hook(path: str) -> Any:
             def before(module: nn.Module, given: tuple[Tensor, ...]) -> None:
                 if given and given[0].dim() == 3:
-                    scale = given[0][:, kept].detach().double()
+                    scale = given[0][:, kept].detach().cpu().double()
                     centre = "RMS" not in type(module).__name__
                     scale = scale.var(-1, correction=0) if centre else scale.square().mean(-1)
-                    scale = scale.sqrt().cpu()
+                    scale = scale.sqrt()
                     new = torch.stack((torch.ones_like(scale), scale, scale.square()))
                     known = self.sums.get(path, torch.zeros(3, dtype=torch.float64))
                     self.sums[path] = known + new.sum((1, 2))

@@ -39,4 +39,4 @@ def terms(heard: Heard, queries: Tensor, keys: Tensor, offsets: Offsets) -> Tens
         for q, k in pairs
     ]
     rows = len(heard.queries)
-    return torch.stack([one.expand(rows, -1).double().square().cpu() for one in found], 1)
+    return torch.stack([one.expand(rows, -1).cpu().double().square() for one in found], 1)

@@ -40,18 +40,17 @@ class Turning:
     def hear(self, heard: Heard) -> None:
         """Correlate queries with keys, pair by pair: the sums over all offsets at once."""
         length = 2 * heard.queries.shape[2]
-        q = torch.fft.rfft(heard.queries.float(), n=length, dim=2)
-        k = torch.fft.rfft(heard.keys.float(), n=length, dim=2)
+        q = torch.fft.rfft(heard.queries, n=length, dim=2)
+        k = torch.fft.rfft(heard.keys, n=length, dim=2)
         both = (q * k.conj()).sum(0).cpu()[..., self.turns.columns].sum(-1)  # (H, F, P)
         self.crossed += heard.scale * both.transpose(1, 2)
 
     def see(self, inputs: Tensor, scale: float) -> None:
         """Compute scores as they would be if nothing were turned."""
-        queries = project(inputs, self.weights.query.to(inputs.device))
-        keys = project(inputs, self.weights.key.to(inputs.device))
+        queries, keys = project(inputs, self.weights.query), project(inputs, self.weights.key)
         centred = self.offsets.centre(queries @ keys.transpose(2, 3) * scale)
         self.scores += centred.sum(0).cpu()
-        self.energy += centred.square().sum((2, 3)).sum(0).cpu()
+        self.energy += torch.linalg.vector_norm(centred, dim=(0, 2, 3)).cpu().double().square()
 
     def result(self, count: int) -> tuple[Floats, Floats, Floats]:
         """Relative share without rotary (H,), its null (H,), and share by pair (H, P)."""

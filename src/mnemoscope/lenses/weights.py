@@ -50,7 +50,7 @@ class HeadWeights:
 
 def project(vectors: Tensor, sides: Tensor) -> Tensor:
     """vectors (…, T, D), sides (H, D + 1, E) -> (…, H, T, E)."""
-    sides = sides.to(vectors.dtype)
+    sides = sides.to(vectors)
     found: Tensor = vectors.unsqueeze(-3) @ sides[:, :-1] + sides[:, -1:]
     return found
 
@@ -79,12 +79,13 @@ def _fitting(number: int, module: nn.Module, given: Tensor, heard: Heard) -> Hea
         tried = True
         plain = project(given, query)
         made = (plain, heard.queries), (project(given, key), heard.keys)
-        apart = [_apart(ours, theirs) for ours, theirs in made]
+        limit = TOLERANCE.get(given.dtype, 5e-2)
+        apart = [_same(ours, theirs, limit) for ours, theirs in made]
         if all(first for first, _ in apart):
             # The first position is not turned: equal there and not after it means turned.
             turned = not all(rest for _, rest in apart)
-            turns = _turns(number, plain, heard.queries) if turned else None
-            return HeadWeights(query, key, heard.shared, turns)
+            turns = _turns(number, plain.cpu(), heard.queries.cpu()) if turned else None
+            return HeadWeights(query.cpu(), key.cpu(), heard.shared, turns)
     name = type(module).__name__
     if not tried:
         raise UserError(f"the query and key weights of {name} have names that are not known")
@@ -115,9 +116,8 @@ def _turns(number: int, plain: Tensor, turned: Tensor) -> Turns:
     return Turns(columns, (pair[1] * pair[0].conj()).sum((0, 1)).angle())
 
 
-def _apart(ours: Tensor, theirs: Tensor) -> tuple[bool, bool]:
+def _same(ours: Tensor, theirs: Tensor, limit: float) -> tuple[bool, bool]:
     """Whether both are equal at the first position, and at all others."""
-    limit = TOLERANCE.get(theirs.dtype, 5e-2)
 
     def same(a: Tensor, b: Tensor) -> bool:
         return bool((a - b).norm() <= limit * b.norm() + 1e-12)

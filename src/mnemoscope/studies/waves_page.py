@@ -89,13 +89,13 @@ def claims(result: dict[str, Any]) -> list[list[str]]:
         f"share of query variance by position {_mean(map(_query_share, learned)):.2f}",
     )
     added = _each(result, ["learned", "sinusoidal"])
-    ranked = [one["coherent_agreement"][0] for one in added]
+    ranked = _known(one["coherent_agreement"][0] for one in added)
     add(
         "The delay of the waves ranks coherent heads as their attention does",
         [one > 0 for one in ranked],
         f"rank correlation {_mean(ranked):.2f} in the mean",
     )
-    matched = [one["lag_agreement"][0] for one in added]
+    matched = _known(one["lag_agreement"][0] for one in added)
     add(
         "The offset at which waves match best does so too",
         [one > 0 for one in matched],
@@ -127,8 +127,13 @@ def claims(result: dict[str, Any]) -> list[list[str]]:
     return rows
 
 
+def _known(values: Iterable[float]) -> list[float]:
+    """Of heads that all look the same way there is no rank correlation."""
+    return [one for one in values if np.isfinite(one)]
+
+
 def _mean(values: Iterable[float]) -> float:
-    known = [one for one in values if np.isfinite(one)]
+    known = _known(values)
     return float(np.mean(known)) if known else float("nan")
 
 
