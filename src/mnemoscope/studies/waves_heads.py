@@ -166,8 +166,8 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
                 named("Singular components", name),
                 slid(curves_of, "layer.head:"),
                 "The two components with the strongest position scores, means over texts: left = "
-                "what the query looks for, right = what the key shows. A right curve ahead of its "
-                "left one by k tokens looks k tokens back.",
+                "what the query looks for, right = what the key shows. A right curve that "
+                "comes k tokens before its left one looks k tokens back.",
                 rows,
             )
         )
