@@ -65,6 +65,8 @@ def test_a_head_built_to_look_back_is_found_with_its_offset_pairs_and_phase(back
     # Their waves have the periods of the pairs, and differ by the phase of the offset.
     assert found.components is not None
     left, right = found.components.left[0, 0], found.components.right[0, 0]
+    for known in found.components.periods(60)[:, 0, 0].ravel():
+        assert min(abs(known - period(p)) / period(p) for p in pairs) < 0.2
     for wave, shifted in zip(left, right, strict=True):
         power = np.abs(np.fft.rfft((wave - wave.mean()) * np.hanning(len(wave)), 4096)) ** 2
         peak = 4096 / power.argmax()
@@ -277,6 +279,17 @@ def test_what_has_no_queries_or_no_plain_ones_is_told(tokens):
     assert "no linear map" in found.without
     assert found.components is None
     assert np.isfinite(found.relative).all()
+
+
+def test_layers_with_the_same_weights_are_told():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.AlbertConfig(
+        vocab_size=VOCAB, hidden_size=16, embedding_size=8, num_hidden_layers=3,
+        num_attention_heads=2, intermediate_size=32, max_position_embeddings=40,
+    )  # fmt: skip
+    model = transformers.AlbertModel(config).eval()
+    with pytest.raises(UserError, match="more than once in one reading"):
+        Heads(length=32, window=16).observe(model, torch.randint(5, VOCAB, (4, 32)))
 
 
 def test_hearing_leaves_the_model_as_it_was(theirs, tokens):

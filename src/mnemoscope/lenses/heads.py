@@ -137,8 +137,13 @@ class Heads:
 
         def hear(heard: Heard) -> None:
             heard = heard.kept(kept)
-            self._hear(heard)
             name = f"layer.{heard.layer}.attention"
+            if f"{name}.q" in made:
+                raise UserError(
+                    f"layer {heard.layer} is run more than once in one reading (its weights are "
+                    "tied to those of other layers): what it did in each cannot be told apart"
+                )
+            self._hear(heard)
             made[f"{name}.q"] = heard.queries.transpose(1, 2).flatten(2)
             made[f"{name}.k"] = heard.keys[:, :: heard.shared].transpose(1, 2).flatten(2)
 

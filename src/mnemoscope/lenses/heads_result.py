@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from mnemoscope.errors import UserError
 from mnemoscope.figure import Series, heatmap, lines
+from mnemoscope.lenses.fourier import frequencies, spectra
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -45,6 +47,14 @@ class Components:
     share: Floats
     table_left: Floats | None = None
     table_right: Floats | None = None
+
+    def periods(self, window: int = 64) -> Floats:
+        """Tokens in the strongest wave of every left and right curve, (2, L, H, J)."""
+        both = torch.from_numpy(np.stack((self.left, self.right)))  # (2, L, H, J, T)
+        size = min(window, both.shape[-1])
+        power = spectra(both.unsqueeze(-1), size).abs().square().mean((-1, -3)).numpy()
+        found: Floats = 1 / frequencies(size)[power.argmax(-1)]
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -149,10 +149,15 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
     rows = []
     for one in seen["gallery"]:
         at = np.arange(len(one["left"][0]))
-        series = [
-            Series(f"{side} {j + 1}", at, one[side][j], style=2 * j + (side == "right"))
+        series = [  # periods of the strongest wave, in tokens
+            Series(
+                f"{side} {j + 1}, period {one['periods'][place][j]:.3g}",
+                at,
+                one[side][j],
+                style=2 * j + place,
+            )
             for j in range(len(one["left"]))
-            for side in ("left", "right")
+            for place, side in enumerate(("left", "right"))
         ]
         curves_of[f"{one['layer']}.{one['head']}"] = lines(series, "position", "component")
         rows += [

@@ -111,6 +111,7 @@ def _gallery(heads: HeadsResult) -> list[dict[str, Any]]:
     if heads.components is None:
         return []
     parts = heads.components
+    periods = parts.periods()
     found = []
     for layer, head in heads.strongest(GALLERY):
         one: dict[str, Any] = {
@@ -120,6 +121,7 @@ def _gallery(heads: HeadsResult) -> list[dict[str, Any]]:
             "right": _short(parts.right[layer, head, :2]),
             "values": _short(parts.values[layer, head, :2]),
             "share": _short(parts.share[layer, head, :2]),
+            "periods": _short(periods[:, layer, head, :2]),
         }
         if parts.table_left is not None and parts.table_right is not None:
             one["table_left"] = _short(parts.table_left[layer, head, :2])
