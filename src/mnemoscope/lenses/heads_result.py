@@ -48,10 +48,13 @@ class Components:
     table_left: Floats | None = None
     table_right: Floats | None = None
 
-    def periods(self, window: int = 64) -> Floats:
-        """Tokens in the strongest wave of every left and right curve, (2, L, H, J)."""
+    def periods(self) -> Floats:
+        """Tokens in the strongest wave of every left and right curve, (2, L, H, J).
+
+        From all positions at once: a single component may have waves longer than a window.
+        """
         both = torch.from_numpy(np.stack((self.left, self.right)))  # (2, L, H, J, T)
-        size = min(window, both.shape[-1])
+        size = both.shape[-1]
         power = spectra(both.unsqueeze(-1), size).abs().square().mean((-1, -3)).numpy()
         found: Floats = 1 / frequencies(size)[power.argmax(-1)]
         return found

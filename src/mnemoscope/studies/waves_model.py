@@ -90,7 +90,8 @@ def _spectra(seen: dict[str, Any], name: str) -> Section:
             named("Waves by place", name),
             ["place", "period", "sharpness", "shuffled", "words", "share of variance"],
             rows,
-            "Period in tokens of the strongest frequency; sharpness: its power over the mean "
+            f"Period in tokens of the strongest frequency; {seen['window'] / 2:g} is the longest that "
+            "a window holds, and stands for all that are longer; sharpness: its power over the mean "
             "power; shuffled: the sharpest of ten shuffles of the positions.",
         ),
         Figure(
