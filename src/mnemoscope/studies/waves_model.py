@@ -90,9 +90,9 @@ def _spectra(seen: dict[str, Any], name: str) -> Section:
             named("Waves by place", name),
             ["place", "period", "sharpness", "shuffled", "words", "share of variance"],
             rows,
-            f"Period in tokens of the strongest frequency; {seen['window'] / 2:g} is the longest that "
-            "a window holds, and stands for all that are longer; sharpness: its power over the mean "
-            "power; shuffled: the sharpest of ten shuffles of the positions.",
+            f"Period in tokens of the strongest frequency; {seen['window'] / 2:g} is the longest "
+            "that a window holds, and stands for all that are longer; sharpness: its power over "
+            "the mean power; shuffled: the sharpest of ten shuffles of the positions.",
         ),
         Figure(
             named("Spectra by place", name),
