@@ -9,8 +9,8 @@ import pytest
 import mnemoscope as ms
 from mnemoscope.errors import UserError
 from mnemoscope.studies.waves import WavesStudy
+from mnemoscope.studies.waves_claims import claims, finals, looks
 from mnemoscope.studies.waves_model import above_null, sections
-from mnemoscope.studies.waves_page import claims, finals, looks
 
 SMALL = {
     "steps": 4,

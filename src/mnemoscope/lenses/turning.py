@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 class Turning:
-    """Running sums beside those of `mnemoscope.lenses.heads.LayerSums`."""
+    """Running sums beside those of `mnemoscope.lenses.heads_sums.LayerSums`."""
 
     def __init__(self, weights: HeadWeights, offsets: Offsets) -> None:
         assert weights.turns is not None
