@@ -215,8 +215,8 @@ def _models(result: dict[str, Any]) -> Section:
                     kind,
                     float(np.mean([one["loss"] for one in last])),
                     float(np.mean([most(one) for one in last])),
-                    float(np.mean([at_strongest(one, "favourite") for one in last])),
-                    float(np.mean([at_strongest(one, "delay") for one in last])),
+                    ", ".join(f"{at_strongest(one, 'favourite'):.0f}" for one in last),
+                    ", ".join(f"{at_strongest(one, 'delay'):.1f}" for one in last),
                     float(np.mean([row["seconds"] for row in whole])),
                     len(mine) - len(whole),
                 ]
@@ -231,7 +231,8 @@ def _models(result: dict[str, Any]) -> Section:
                     "its favourite offset", "its delay", "training s", "diverged",
                 ],
                 rows,
-                "Means over seeds. Losses of LM and MLM are of different questions.",
+                "Means over seeds; offset and delay seed by seed. Losses of LM and MLM are of "
+                "different questions.",
             ),
         ],
     )  # fmt: skip
