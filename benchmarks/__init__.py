@@ -14,4 +14,5 @@ BENCHMARKS = {
     "similarity": "benchmarks.similarity",
     "capture": "benchmarks.capture",
     "documents": "benchmarks.documents",
+    "waves": "benchmarks.waves",
 }

@@ -64,6 +64,15 @@ def test_tags_that_do_not_fit_say_which_line_and_its_tokens(home, tmp_path, caps
         assert message in " ".join(capsys.readouterr().err.split())
 
 
+def test_waves_leave_a_page_with_heads_and_filters(home, tmp_path):
+    size = ["--tokens", "640", "--length", "32", "--out", str(tmp_path / "o")]
+    run(home, "waves", "--model", str(home / "one"), *size)
+    page = (tmp_path / "o" / "report.html").read_text()
+    assert "<h2>Heads</h2>" in page
+    assert "Rotary positions turn queries" in page
+    assert (tmp_path / "o" / "figures" / "attention-by-offset.csv").is_file()
+
+
 def test_two_models_are_held_against_each_other(home, tmp_path):
     both = ["--model", str(home / "one"), "--model", str(home / "two")]
     run(home, "similarity", *both, "--tokens", "2000", "--out", str(tmp_path / "o"))
@@ -78,6 +87,9 @@ def test_two_models_are_held_against_each_other(home, tmp_path):
         (["change", "--model", "nowhere/at/all"], "is not a folder"),
         (["information", "--model", "one", "--sites", "layer.7.out"], "no module matches"),
         (["information", "--model", "one", "--tokens", "50", "--clusters", "40"], "too few"),
+        (["waves", "--model", "one", "--length", "9"], "positions are too few"),
+        (["waves", "--model", "one", "--length", "40", "--frequencies", "90"], "ask for at most"),
+        (["waves", "--model", "one", "--model", "two"], "looks at one model"),
     ],
 )
 def test_mistakes_give_one_message_and_exit_two(

@@ -162,8 +162,8 @@ def lens(
 ) -> Path:
     """Look into models with a lens and write its page; returns the page.
 
-    ``name`` is information, similarity, change or influence; ``models`` are run folders, Hugging
-    Face folders, names or objects; ``options`` are those of
+    ``name`` is information, similarity, change, influence or waves; ``models`` are run folders,
+    Hugging Face folders, names or objects; ``options`` are those of
     `mnemoscope.studies.inspection.inspect`. The lens retention reads no text, and its options are
     those of `mnemoscope.lenses.questions.RetentionOptions`.
     """

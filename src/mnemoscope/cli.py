@@ -210,11 +210,12 @@ def study(
         "mnemoscope lens information --model runs/text-attention --text book.txt --out seen",
         "mnemoscope lens similarity --model runs/a --model runs/b --text book.txt --out seen",
         "mnemoscope lens influence --model folder/of/a/model --text book.txt --out seen",
+        "mnemoscope lens waves --model folder/of/a/model --text book.txt --length 256 --out seen",
         "mnemoscope lens retention --model runs/recall-gru --model gpt2 --ages 1,8,64 --out seen",
     ),
 )
 def look(
-    name: Literal["information", "similarity", "change", "influence", "retention"],
+    name: Literal["information", "similarity", "change", "influence", "waves", "retention"],
     /,
     *options: Options,
     model: list[str],
@@ -226,6 +227,7 @@ def look(
     clusters: int | None = None,
     samples: int | None = None,
     tags: Path | None = None,
+    frequencies: int | None = None,
 ) -> None:
     """Look inside a model, or at two of them side by side, while they read a text.
 
@@ -236,14 +238,14 @@ def look(
     Parameters
     ----------
     name
-        What to ask: information, similarity, change, influence or retention.
+        What to ask: information, similarity, change, influence, waves or retention.
     model
         A run folder, a Hugging Face folder, or a name on its hub; similarity takes two as well,
         retention any number.
     out
         A new folder for report.html and the tables.
     text
-        A text file; every line is read on its own.
+        A text file; every line is read on its own, for waves all of them one after the other.
     sites
         Places to look at, parted by commas; globs work.
     length
@@ -258,6 +260,8 @@ def look(
     tags
         A file with a line for every line of the text and in it a tag for every token, such as its
         part of speech: for change and influence by tag instead of by frequency.
+    frequencies
+        At least so many frequencies, for waves; by default those of windows of 64 tokens.
     """
     if name == "retention":
         if text is not None:
@@ -278,6 +282,7 @@ def look(
         "samples": samples,
         "length": length,
         "tokens": tokens,
+        "frequencies": frequencies,
     }
     chosen |= {"tags": tagged} if tagged else {}
     places = [site.strip() for site in sites.split(",")]

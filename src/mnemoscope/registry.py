@@ -100,6 +100,12 @@ TASKS = {
     "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
     "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
     "sentences": Entry("mnemoscope.data.sentences:Sentences", "fill in next or hidden words"),
+    "echo": Entry(
+        "mnemoscope.data.echo:Echo", "fill in calls, and answers that come k tokens later"
+    ),
+    "blanks": Entry(
+        "mnemoscope.data.blanks:Blanks", "fill in next or hidden tokens of passages of a text"
+    ),
 }
 
 LENSES = {
@@ -132,6 +138,15 @@ LENSES = {
     "similarity": Entry(
         "mnemoscope.lenses.similarity:Similarity", "how far apart layers and models are"
     ),
+    "spectrum": Entry(
+        "mnemoscope.lenses.spectrum:Spectrum", "waves along positions in what layers hold"
+    ),
+    "heads": Entry(
+        "mnemoscope.lenses.heads:Heads", "how heads look at relative positions, and by what"
+    ),
+    "waves": Entry(
+        "mnemoscope.lenses.waves:Waves", "spectra, heads, survival and filters in one reading"
+    ),
     "reach": Entry("mnemoscope.lenses.reach:Reach", "what each word of a translation depends on"),
 }
 
@@ -163,6 +178,10 @@ STUDIES = {
     "evolution": Entry(
         "mnemoscope.studies.evolution:Evolution",
         "what do layers keep that learn to translate, to go on, or to fill in?",
+    ),
+    "waves": Entry(
+        "mnemoscope.studies.waves:WavesStudy",
+        "how do heads look two tokens back when all they know is where a token stands?",
     ),
     "documents": Entry(
         "mnemoscope.studies.documents:DocumentsStudy",

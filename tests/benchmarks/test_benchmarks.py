@@ -37,7 +37,7 @@ def test_without_a_name_all_are_listed():
     listed = benchmarks()
     assert listed.returncode == 0
     names = ["recurrent", "transformer", "generation", "xl", "continuous", "sparse"]
-    names += ["translation", "similarity", "capture", "documents"]
+    names += ["translation", "similarity", "capture", "documents", "waves"]
     assert listed.stdout.split() == names
 
 

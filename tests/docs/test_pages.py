@@ -34,7 +34,9 @@ PAGES = ["index.md", "memories.md", "infinite.md", "sparse.md", "training.md", "
 PAGES += ["lenses/retention.md"]
 WITH_TRANSFORMERS = ["memories.md", "give-documents.md", "give-a-past.md"]
 
-LENSES = [f"lenses/{name}.md" for name in ("capture", "similarity", "information", "change")]
+LENSES = [
+    f"lenses/{name}.md" for name in ("capture", "similarity", "information", "change", "waves")
+]
 
 
 @pytest.mark.parametrize(

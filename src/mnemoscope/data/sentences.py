@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
+from mnemoscope.data.hiding import hide
 from mnemoscope.data.translation import Part, Translation, encode
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
 from mnemoscope.seeds import derive
 
 Ints = NDArray[np.int64]
-
-# Devlin 2019, §3.1: of the words asked for, how many are hidden, and how many are another word.
-ASKED, HIDDEN, ANOTHER = 0.15, 0.8, 0.1
 
 
 class Sentences(Task):
@@ -116,18 +114,9 @@ class Sentences(Task):
 
     def hide(self, words: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Hide some of the words (B, T): what is read, and what is asked."""
-        places = words.shape[1] - 1  # never the end
-        drawn = rng.random((len(words), places))
-        asked = drawn < np.maximum(ASKED, drawn.min(1, keepdims=True) + 1e-12)
-        fate = rng.random(asked.shape)
-        another = rng.integers(self.words.size, size=asked.shape)
-        read = words[:, :-1].copy()
-        read[asked & (fate < HIDDEN)] = self.words.size + 1
-        changed = asked & (fate >= HIDDEN) & (fate < HIDDEN + ANOTHER)
-        read[changed] = another[changed]
+        read, asked = hide(words[:, :-1], self.words.size, self.words.size + 1, rng)
         tokens, targets = words.copy(), np.full_like(words, NO_QUESTION)
-        tokens[:, :-1] = read
-        targets[:, :-1][asked] = words[:, :-1][asked]
+        tokens[:, :-1], targets[:, :-1] = read, asked  # never the end
         return tokens, targets
 
 

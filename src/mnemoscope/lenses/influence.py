@@ -143,7 +143,7 @@ def rerun(reader: Reader, name: str, call: Call, hidden: Tensor) -> Tensor:
         if rest and isinstance(rest[-1], Context):
             rest = [*rest[:-1], replace(rest[-1], mask=~hidden, losses={})]
         else:
-            rest = [~hidden]
+            rest = [~hidden, *rest[1:]]
         output = layer(vectors, *rest, **named)
     else:
         with _hiding(reader.model, hidden):

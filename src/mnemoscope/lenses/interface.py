@@ -1,8 +1,8 @@
 """Between the attention layers of a Hugging Face model and the function that computes them.
 
 Their models look up this function by name at every call (`AttentionInterface`). For as long as
-somebody listens, the name leads to a function that shows queries and keys, lets the mask be
-changed, and then calls the one that was there: no weight and no other model is touched.
+somebody listens, the name leads to a function that shows queries and keys, lets them and the mask
+be changed, and then calls the one that was there: no weight and no other model is touched.
 """
 
 from __future__ import annotations
@@ -16,11 +16,18 @@ from torch import Tensor, nn
 
 # module, query (B, H, T, E), key (B, H', S, E), mask or None, options -> the mask to use
 Listener = Callable[[nn.Module, Tensor, Tensor, Tensor | None, dict[str, Any]], Tensor | None]
+# module, query, key -> those to use instead
+Changer = Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @contextmanager
-def listening(model: nn.Module, listener: Listener) -> Iterator[None]:
-    """Call ``listener`` before every attention of ``model`` inside the block."""
+def listening(
+    model: nn.Module, listener: Listener | None = None, changer: Changer | None = None
+) -> Iterator[None]:
+    """Call ``listener`` before every attention of ``model`` inside the block.
+
+    What a ``changer`` makes of queries and keys is what the listener hears and the model uses.
+    """
     from transformers import modeling_utils
 
     functions = modeling_utils.ALL_ATTENTION_FUNCTIONS
@@ -34,7 +41,9 @@ def listening(model: nn.Module, listener: Listener) -> Iterator[None]:
     ) -> Any:
         # Eager attention is not registered: each file of models has its own.
         call = before or sys.modules[type(module).__module__].__dict__["eager_attention_forward"]
-        if module in own:
+        if module in own and changer is not None:
+            query, key = changer(module, query, key)
+        if module in own and listener is not None:
             mask = listener(module, query, key, mask, options)
         return call(module, query, key, value, mask, **options)
 

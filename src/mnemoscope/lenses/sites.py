@@ -2,6 +2,7 @@
 
 ``embeddings``              what the first layer is given
 ``layer.3.out``             what layer 3 gives (layers count from 0)
+``layer.3.attention.in``    what queries and keys are made from, (B, T, D)
 ``layer.3.attention.q``     its queries, (B, H, T, E), turned by rotary positions if there are any
 ``layer.3.attention.k``     its keys
 ``state``                   all tensors of the state a model of ours returns
@@ -67,6 +68,8 @@ def canonical(model: nn.Module) -> dict[str, Site]:
             attention = attention_of(layer)
             if attention is None:
                 continue
+            name = f"{place}.attention.in"
+            found[name] = Site(name, attention, "input")
             for letter, kind, tap in (("q", "query", "queries"), ("k", "key", "keys")):
                 name = f"{place}.attention.{letter}"
                 ours = getattr(attention, tap, None)

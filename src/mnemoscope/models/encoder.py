@@ -24,7 +24,12 @@ class EncoderModel(SequenceModel):
 
     def __init__(self, config: Encoder) -> None:
         layers = [EncoderLayer(config, config.causal) for _ in range(config.layers)]
-        positions = Positions("sinusoidal", config.width)
+        positions = Positions(
+            config.positions,
+            config.width,
+            context=config.context,
+            head=config.width // config.heads,
+        )
         super().__init__(config, layers, positions, norm=config.norm == "pre")
         self.readout.weight = self.embedding.weight
         for module in self.layers.modules():
@@ -39,13 +44,14 @@ class EncoderModel(SequenceModel):
         if state is not None and state.layers:
             raise UserError("an encoder reads every sentence whole: it goes on with no state")
         self._check(tokens, None, mask)
-        places = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape)
-        vectors, _ = self.positions(self.embedding(tokens), places)
+        count = torch.zeros(len(tokens), dtype=torch.long, device=tokens.device)
+        vectors, rotation = self.embedding(tokens), None
+        if self.positions.kind != "none":
+            vectors, rotation = self.positions(vectors, self._places(tokens, count, None))
         if self.training:
             vectors = F.dropout(vectors, self.config.dropout)
         for layer in self.layers:
-            vectors = layer(vectors, mask)
-        count = torch.zeros(len(tokens), dtype=torch.long, device=tokens.device)
+            vectors = layer(vectors, mask, rotation)
         return Output(self.readout(self.norm(vectors)), StreamState((), count, self._owner))
 
 

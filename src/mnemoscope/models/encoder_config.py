@@ -24,6 +24,10 @@ class Encoder(ModelConfig):
     norm: Literal["pre", "post"] = Field(
         "pre", description="normalise before each part, or after its sum as the paper did"
     )
+    positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
+        "sinusoidal", description="how a word knows where it stands"
+    )
+    context: int = Field(512, ge=2, description="words after which learned positions end")
     causal: bool = Field(False, description="see only what came before, as a language model must")
 
     @model_validator(mode="after")
@@ -32,7 +36,16 @@ class Encoder(ModelConfig):
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.outputs not in (None, self.vocab):
             raise ValueError("an encoder reads out as it reads: leave outputs unset")
+        if self.positions == "rotary" and (self.width // self.heads) % 2:
+            raise ValueError(
+                f"rotary positions turn pairs: width / heads = {self.width // self.heads} is odd"
+            )
         return self
+
+    @property
+    def limit(self) -> int | None:
+        """Learned positions end; all others go on."""
+        return self.context if self.positions == "learned" else None
 
     @property
     def looks_ahead(self) -> bool:

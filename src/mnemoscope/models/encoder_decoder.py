@@ -16,7 +16,7 @@ from mnemoscope.memory.state import State
 from mnemoscope.memory.words import CrossState, looked_at
 from mnemoscope.models.encoder_config import EncoderStack
 from mnemoscope.models.model import Context, Tap, show
-from mnemoscope.models.positions import Positions
+from mnemoscope.models.positions import Positions, Rotation, rotate
 from mnemoscope.models.source import SourceModel
 from mnemoscope.models.transformer import SelfAttention
 from mnemoscope.models.translation_config import EncoderDecoder
@@ -35,13 +35,16 @@ class FullAttention(nn.Module):
         self.out = nn.Linear(config.width, config.width)
         self.queries, self.keys = Tap(), Tap()
 
-    def forward(self, vectors: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(
+        self, vectors: Tensor, mask: Tensor | None, rotation: Rotation | None = None
+    ) -> Tensor:
         """vectors (B, S, D), mask (B, S) -> what was found (B, S, D)."""
         batch, length, width = vectors.shape
         heads = self.qkv(vectors).view(batch, length, 3, self.heads, -1)
         queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, S, E)
-        show(self.queries, queries)
-        show(self.keys, keys)
+        if rotation is not None:
+            queries, keys = rotate(queries, rotation), rotate(keys, rotation)
+        queries, keys = show(self.queries, queries), show(self.keys, keys)
         found = F.scaled_dot_product_attention(
             queries,
             keys,
@@ -145,10 +148,12 @@ class EncoderLayer(nn.Module):
         self.attention, self.around_attention = FullAttention(config, causal), Part(config)
         self.forth, self.around_forth = FeedForward(config), Part(config)
 
-    def forward(self, vectors: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(
+        self, vectors: Tensor, mask: Tensor | None, rotation: Rotation | None = None
+    ) -> Tensor:
         """vectors (B, S, D) -> vectors (B, S, D)."""
         around = self.around_attention
-        vectors = around.leave(vectors, self.attention(around.enter(vectors), mask))
+        vectors = around.leave(vectors, self.attention(around.enter(vectors), mask, rotation))
         around = self.around_forth
         return around.leave(vectors, self.forth(around.enter(vectors)))
 

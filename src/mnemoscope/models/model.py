@@ -46,7 +46,7 @@ class Context:
 
 
 class Tap(nn.Module):
-    """A named place where a lens can look; it returns what it gets."""
+    """A named place where a lens can look, or put something else in place of what is there."""
 
     def forward(self, value: Tensor) -> Tensor:
         """Return ``value`` unchanged, after the hooks have seen it."""
@@ -58,10 +58,12 @@ class Tap(nn.Module):
         return bool(self._forward_hooks)
 
 
-def show(tap: Tap, value: Tensor) -> None:
+def show(tap: Tap, value: Tensor) -> Tensor:
     """Let whoever watches see ``value``; a call that nobody watches would only cost time."""
-    if tap.watched:
-        tap(value)
+    if not tap.watched:
+        return value
+    seen: Tensor = tap(value)
+    return seen
 
 
 class SequenceModel(nn.Module):

@@ -38,8 +38,7 @@ class SelfAttention(nn.Module):
         queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, E)
         if context.rotation is not None:
             queries, keys = rotate(queries, context.rotation), rotate(keys, context.rotation)
-        show(self.queries, queries)
-        show(self.keys, keys)
+        queries, keys = show(self.queries, queries), show(self.keys, keys)
         state = append(state, keys, values, context.mask)
         found = attend(queries, state, self.context, self.dropout if self.training else 0.0)
         vectors = self.out(found.transpose(1, 2).reshape(batch, length, width))

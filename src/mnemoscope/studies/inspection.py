@@ -18,6 +18,9 @@ from mnemoscope.lenses.influence import Influence
 from mnemoscope.lenses.information import Information
 from mnemoscope.lenses.reader import Reader, check_same_tokens, open_reader, to_batches
 from mnemoscope.lenses.similarity import Similarity
+from mnemoscope.lenses.waves import look
+from mnemoscope.studies.waves_model import sections
+from mnemoscope.studies.waves_summary import summary
 from mnemoscope.training.progress import progress
 
 Ints = NDArray[np.int64]
@@ -45,6 +48,7 @@ def inspect(
     clusters: int | None = None,
     samples: int | None = None,
     tags: Sequence[Sequence[str]] | None = None,
+    frequencies: int | None = None,
 ) -> Inspection:
     """Read texts with models and look with the lens ``name``.
 
@@ -56,13 +60,18 @@ def inspect(
         "change": _grouped,
         "influence": _grouped,
     }
-    if name not in kinds:
-        raise UserError(f"unknown lens {name!r}; known: {', '.join(kinds)}")
+    known = [*kinds, "waves"]
+    if name not in known:
+        raise UserError(f"unknown lens {name!r}; known: {', '.join(known)}")
     if not models or len(models) > (2 if name == "similarity" else 1):
         raise UserError(f"{name} looks at one model{', or two' if name == 'similarity' else ''}")
     readers = [open_reader(model) for model in models]
     check_same_tokens(readers)
     limit = min([length, *(one.limit for one in readers if one.limit is not None)])
+    if name == "waves":
+        if tags is not None:
+            raise UserError("tags are for change and influence, not for waves")
+        return _waves(readers, list(texts), limit, tokens, frequencies)
     if readers[0].encode is None:
         raise UserError(f"{readers[0].name} has no vocabulary: it cannot read text")
     ids = readers[0].encode(texts)
@@ -245,6 +254,16 @@ def _grouped(
     title = f"{name.capitalize()} by {'tag' if tagged else 'frequency'}"
     figure = Figure(title, found.figure(), caption, found.table())
     return Inspection(name.capitalize(), question, [Section("What was seen", [*said, figure])])
+
+
+def _waves(
+    readers: list[Reader], texts: list[str], length: int, tokens: int, frequencies: int | None
+) -> Inspection:
+    (reader,) = readers
+    found = look(reader, texts, length=length, texts=max(2, tokens // length),
+                 frequencies=frequencies)  # fmt: skip
+    question = f"How do the heads of {reader.name} know how far away a token is?"
+    return Inspection("Position waves", question, sections(summary(found)))
 
 
 def _fitting(groups: Groups) -> int:

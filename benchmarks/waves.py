@@ -1,0 +1,95 @@
+"""A whole analysis of position waves: how long it takes beside reading, and how much memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+import torch
+
+from benchmarks.measure import Ratio, Row
+from mnemoscope.lenses.reader import open_reader
+from mnemoscope.lenses.waves import Waves
+
+TITLE = "Position waves of 12 layers × 12 heads, 256 positions × 200 texts"
+SETTING = (
+    "A BERT of width 384 with random weights, 12 layers of 12 heads, reads 200 texts of 256 "
+    "tokens: spectra, heads, singular vectors, PCA and FastICA, what survives, and 18 filters on "
+    "10 texts each. Time is CPU time on one thread; the goal is 60 s on two cores. Ratios: "
+    "analysis over reading the same texts once without any lens; peak memory for 200 texts over "
+    "that for 100."
+)
+LENGTH, TEXTS = 256, 200
+
+
+def run(quick: bool) -> list[Row]:
+    """Time the analysis against reading, and measure memory at two sizes."""
+    layers, heads, texts, length = (2, 2, 8, 64) if quick else (12, 12, TEXTS, LENGTH)
+    analysed = analyse(layers, heads, texts, length)
+    reader, tokens = open_reader(model(layers, heads)), words(texts, length)
+    start = time.process_time()
+    with torch.no_grad():
+        for part in torch.split(tokens, 8):
+            reader.read(part)
+    read = time.process_time() - start
+    share = analysed / read
+    used = [_peak(layers, heads, count, length) for count in (texts, texts // 2)]
+    growth = used[0] / used[1]
+    what = f"{layers} layers × {heads} heads, {texts} × {length} tokens"
+    return [
+        Row(
+            "waves_time_vs_reading", f"{what}: {analysed / 2:.0f} s if two cores share it evenly",
+            f"{analysed:.0f} s", f"{read:.0f} s", Ratio(share, share, share),
+        ),
+        Row(
+            "waves_memory_200_vs_100_texts", f"{what}, peak memory against half as many texts",
+            f"{used[0] / 1024:.0f} MiB", f"{used[1] / 1024:.0f} MiB",
+            Ratio(growth, growth, growth), "≤ 1.05",
+        ),
+    ]  # fmt: skip
+
+
+def model(layers: int, heads: int) -> Any:
+    """A BERT with random weights and 32 columns a head."""
+    import transformers
+
+    config = transformers.BertConfig(
+        vocab_size=1000, hidden_size=32 * heads, num_hidden_layers=layers,
+        num_attention_heads=heads, intermediate_size=128 * heads, max_position_embeddings=512,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return transformers.BertModel(config).eval()
+
+
+def words(texts: int, length: int) -> torch.Tensor:
+    """Random tokens (N, T)."""
+    return torch.randint(1000, (texts, length), generator=torch.Generator().manual_seed(0))
+
+
+def analyse(layers: int, heads: int, texts: int, length: int) -> float:
+    """CPU seconds of a whole analysis."""
+    given, tokens = model(layers, heads), words(texts, length)
+    start = time.process_time()
+    lens = Waves(length=length, texts=texts, window=min(64, length // 2))
+    lens.observe(given, tokens, silent=True)
+    lens.result()
+    return time.process_time() - start
+
+
+MEASURE = """
+import resource, sys
+import torch
+torch.set_num_threads(1)
+from benchmarks.waves import analyse
+analyse(*map(int, sys.argv[1:]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def _peak(*shape: int) -> int:
+    """Kilobytes of a process that does nothing else."""
+    command = [sys.executable, "-c", MEASURE, *map(str, shape)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(done.stdout.split()[-1])
