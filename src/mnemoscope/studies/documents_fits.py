@@ -40,7 +40,7 @@ def _base(model: str | None, folder: Path, steps: int, device: str) -> tuple[Any
     if model is None:
         base, tokenizer = small_model(folder / "small", steps=steps)
     else:
-        from mnemoscope.documents_cli import load_model
+        from mnemoscope.models.huggingface.loading import load_model
 
         base, tokenizer = load_model(model)
     return base.to(join(device).device), tokenizer

@@ -18,7 +18,7 @@ from mnemoscope.lenses.influence import Influence
 from mnemoscope.lenses.information import Information
 from mnemoscope.lenses.reader import Reader, check_same_tokens, open_reader, to_batches
 from mnemoscope.lenses.similarity import Similarity
-from mnemoscope.training.progress import progress
+from mnemoscope.progress import progress
 
 Ints = NDArray[np.int64]
 # How many groups of frequency are compared when nobody says how many tokens each must have.

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from mnemoscope.files import write_whole
+from mnemoscope.progress import progress
 from mnemoscope.training.config import RunConfig
-from mnemoscope.training.progress import progress
 
 
 @dataclass(frozen=True)
