@@ -11,8 +11,9 @@ from hf_families import FAMILIES, WORDS, build, prompt
 
 import mnemoscope as ms
 from mnemoscope.errors import UserError
-from mnemoscope.models.huggingface.endless import EndlessMemory, query_weight
+from mnemoscope.models.huggingface.endless import EndlessMemory
 from mnemoscope.models.huggingface.endless_fitting import fit_endless, lanes, past_worth
+from mnemoscope.models.huggingface.signals import query_weight
 
 OPTIONS: dict[str, Any] = {"window": 8, "basis": 8}
 
@@ -47,6 +48,56 @@ def test_pieces_of_any_length_are_one_stream(family: str, cached: int) -> None:
         assert state.nbytes == end.nbytes
     assert int(end.count[0]) == 29
     assert end.layers[1].signal.count.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("options", [{"cached": 3}, {"sticky": True}])
+def test_every_row_is_a_stream_of_its_own(family: str, options: dict[str, Any]) -> None:
+    """Padded on either side, cut anywhere, reset and picked, a row reads as it would alone."""
+    memory = speaking(ms.attach(build(family), "infinite", **options, **OPTIONS))
+    tokens = prompt(3, 41)
+    lengths = [[5, 8, 0], [12, 3, 17], [1, 20, 2], [9, 4, 22]]
+    generator = torch.Generator().manual_seed(0)
+    state, begin, found = None, [0, 0, 0], [[], [], []]
+    with torch.no_grad():
+        for piece in lengths:
+            width = max(piece) + 2
+            mask = torch.stack([torch.randperm(width, generator=generator) < n for n in piece])
+            fed = torch.full((3, width), 7)
+            for row, (start, count) in enumerate(zip(begin, piece, strict=True)):
+                fed[row, mask[row]] = tokens[row, start : start + count]
+            out = memory(fed, state, mask)
+            state = out.state
+            for row in range(3):
+                found[row].append(out.logits[row, mask[row]])
+            begin = [start + count for start, count in zip(begin, piece, strict=True)]
+        assert state.count.tolist() == begin
+        alone = [memory(tokens[row : row + 1, : begin[row]]) for row in range(3)]
+        for row in range(3):
+            torch.testing.assert_close(
+                torch.cat(found[row]), alone[row].logits[0], atol=1e-4, rtol=1e-4
+            )
+        more = prompt(2, 19, seed=4)
+        after = memory(more, state.select([2, 0]).reset([1])).logits
+        torch.testing.assert_close(
+            after[:1], memory(more[:1], alone[2].state).logits, atol=1e-4, rtol=1e-4
+        )
+        torch.testing.assert_close(after[1:], memory(more[1:]).logits, atol=1e-4, rtol=1e-4)
+
+
+def test_padding_changes_no_gradient() -> None:
+    memory = speaking(ms.attach(build("llama"), "infinite", cached=3, gate=True, **OPTIONS))
+    tokens = prompt(2, 30)
+    mask = torch.ones(2, 30, dtype=torch.bool)
+    mask[1, :11] = False
+    weights = list(memory.readers.parameters())
+    padded = memory(tokens, mask=mask).logits[mask].square().sum()
+    alone = memory(tokens[:1]).logits.square().sum() + memory(tokens[1:, 11:]).logits.square().sum()
+    torch.testing.assert_close(padded, alone)
+    for one, two in zip(
+        torch.autograd.grad(padded, weights), torch.autograd.grad(alone, weights), strict=True
+    ):
+        torch.testing.assert_close(one, two, atol=1e-2, rtol=1e-3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -234,8 +285,10 @@ def test_calls_that_cannot_be() -> None:
     state = memory(prompt(2, 4)).state
     with pytest.raises(UserError, match="2 rows"):
         memory(prompt(3, 4), state)
-    with pytest.raises(UserError, match="start them together"):
-        memory(prompt(2, 4), state.reset([1]))
+    with pytest.raises(UserError, match="mask must be boolean"):
+        memory(prompt(2, 4), state, torch.ones(2, 4))
+    with pytest.raises(UserError, match="no tokens"):
+        memory(prompt(2, 4), state, torch.zeros(2, 4, dtype=torch.bool))
     with pytest.raises(UserError, match="not from this memory"):
         memory(prompt(2, 4), ms.build("gru", vocab=WORDS)(prompt(2, 4)).state)
     with pytest.raises(UserError, match="nothing to learn"):
