@@ -98,7 +98,7 @@ def contexts(memory: Path, /, *, folder: str, model: str | None = None) -> None:
     from mnemoscope.models.huggingface.texts import Documents
 
     opened = open_memory(memory, model)
-    texts = Documents.from_folder(folder, opened.tokenizer)
+    texts = Documents.from_folder(folder, opened.tokenizer, **opened.cutting)
     sys.stdout.write(f"{opened.contexts(texts)}\n")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hf_families import FAMILIES, WORDS, build, prompt, texts
@@ -13,6 +14,7 @@ import mnemoscope as ms
 from mnemoscope.errors import UserError
 from mnemoscope.models.huggingface.config import DocumentOptions, Guidance
 from mnemoscope.models.huggingface.documents import DocumentMemory
+from mnemoscope.models.huggingface.texts import Documents
 
 NAMES = list(texts())
 # Random weights say less than a blind guess: there is no room for guidance above their loss.
@@ -203,13 +205,17 @@ def test_gradient_checkpointing_gives_the_same_gradients() -> None:
 def test_saved_and_loaded_is_the_same_memory(tmp_path: Path) -> None:
     model = build("qwen2")
     memory = ms.attach(model, "documents", layer=1, entries=8, select="relu", depth=2)
-    memory.fit({"a.b": texts()["text 0"], "ü/..": texts()["text 1"]}, PLAIN, epochs=3)
+    given = {"a.b": texts()["text 0"], "ü/..": texts()["text 1"]}
+    memory.fit(Documents(given, segment=10), PLAIN, epochs=3)
+    found = memory.contexts(given).losses
+    assert len(found) == 6
     with memory.document("a.b"):
         expected = logits(model, prompt())
     memory.save(tmp_path / "kept")
     memory.detach()
     again = DocumentMemory.load(tmp_path / "kept", model)
     assert again.names == ["a.b", "ü/.."]
+    assert np.array_equal(again.contexts(given).losses, found)
     with again.document("a.b"):
         assert torch.equal(logits(model, prompt()), expected)
     again.detach()
@@ -255,6 +261,8 @@ def test_forgetting_and_adding() -> None:
         pass
     run = memory.add("new", texts(1, seed=9)["text 0"], epochs=30)
     assert run.names == ["new"]
+    assert memory.contexts().names == [*NAMES[1:], "new"]
+    assert len(memory.contexts().owner) == 4
     with memory.document(NAMES[1]):
         torch.testing.assert_close(logits(model, prompt()), before)
     others = kept.pick(NAMES[1:])
@@ -276,7 +284,7 @@ def test_every_negative_learns(negative: str) -> None:
     assert moment.selection.shape == (4, 16)
 
 
-@pytest.mark.parametrize("control", ["all", "random", "disjoint"])
+@pytest.mark.parametrize("control", ["all", "random", "disjoint", "bias"])
 def test_controls_keep_their_masks(control: str) -> None:
     memory = ms.attach(build("gpt2"), "documents", entries=16, control=control)
     run = memory.fit(texts(), Guidance(alpha=0), epochs=20)
@@ -287,15 +295,18 @@ def test_controls_keep_their_masks(control: str) -> None:
         assert found.right.mean() == pytest.approx(found.wrong.mean())
     else:
         assert found.right.mean() < found.wrong.mean()
+    if control == "bias":
+        added = memory.store(torch.randn(1, 5, 32), memory.selection()[:1])[0].detach()
+        assert torch.equal(added, added[:1].expand(5, -1))
 
 
-@pytest.mark.parametrize("start", ["tfidf", "hidden", "random", "small"])
+@pytest.mark.parametrize("start", ["tfidf", "shingles", "hidden", "random", "small"])
 def test_every_start_learns(start: str) -> None:
     memory = ms.attach(build("llama"), "documents", start=start, learned=False, entries=16)
     run = memory.fit(texts(), PLAIN, epochs=20)
     assert run.moved == 0
     assert run.right < run.none
-    if start in ("tfidf", "hidden"):
+    if start in ("tfidf", "shingles", "hidden"):
         # A text that comes later needs no training to have a place.
         assert memory.add("late", texts(1, seed=5)["text 0"]).steps == 0
 

@@ -58,6 +58,7 @@ class Fitted:
     tau      the loss that was wanted under the wrong one
     changed  largest change of a logit that the memory makes
     moved    how far representations went, relative to their length
+    flipped  share of their numbers that changed sign
     """
 
     names: list[str]
@@ -68,6 +69,7 @@ class Fitted:
     tau: float
     changed: float
     moved: float
+    flipped: float
     kept: bool
     seconds: float
     losses: list[float] = field(repr=False)
@@ -114,6 +116,7 @@ def fit(
         tau=course.tau,
         changed=changed,
         moved=float((after - before).norm() / before.norm().clamp(min=1e-12)),
+        flipped=float((after.sign() != before.sign()).float().mean()),
         kept=reader.hidden is not None,
         seconds=time.process_time() - began,
         losses=course.losses,
