@@ -177,14 +177,55 @@ def test_kept_hidden_states_train_as_the_hooked_model(layer: int) -> None:
         torch.testing.assert_close(weight, found[1][1][name], atol=1e-6, rtol=0)
 
 
-def test_a_bfloat16_base() -> None:
-    model = build("llama").to(torch.bfloat16)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_base_in_half_precision(dtype: torch.dtype) -> None:
+    model = build("llama").to(dtype)
     memory = ms.attach(model, "documents", entries=16)
     run = memory.fit(texts(), PLAIN, epochs=10)
     assert run.right < run.none
     assert memory.store.values.dtype == torch.float32
     with memory.document(NAMES[0]):
-        assert logits(model, prompt()).dtype == torch.bfloat16
+        assert logits(model, prompt()).dtype == dtype
+
+
+def test_dropout_and_trainable_weights_of_the_base_stay_out() -> None:
+    found = []
+    for training in (False, True):
+        model = build("opt").train(training)
+        memory = ms.attach(model, "documents", entries=8)
+        model.requires_grad_(True)
+        found.append(memory.fit(texts(), PLAIN, epochs=3).losses)
+        assert model.training is training
+        assert all(weight.grad is None for weight in model.parameters())
+    assert found[0] == found[1]
+
+
+def test_a_tied_unembedding() -> None:
+    model = build("qwen2", tie_word_embeddings=True)
+    memory = ms.attach(model, "documents", entries=8)
+    before = model.lm_head.weight.clone()
+    run = memory.fit(texts(), PLAIN, epochs=5)
+    assert run.right < run.none
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    assert torch.equal(model.lm_head.weight, before)
+
+
+# Dynamo looks at .grad of all that it traces.
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.parametrize("first", ["compiled", "attached"])
+def test_a_compiled_model(first: str) -> None:
+    model = build("llama")
+    base = logits(model, prompt())
+    compiled = torch.compile(model, backend="eager") if first == "compiled" else model
+    memory = ms.attach(compiled, "documents", entries=8)
+    memory.fit(texts(), PLAIN, epochs=3)
+    if first == "attached":
+        compiled = torch.compile(model, backend="eager")
+    with memory.document(NAMES[0]):
+        found = logits(compiled, prompt())
+        torch.testing.assert_close(found, logits(model, prompt()))
+    assert float((found - base).abs().max()) > 0
+    torch.testing.assert_close(logits(compiled, prompt()), base)
 
 
 def test_gradient_checkpointing_gives_the_same_gradients() -> None:

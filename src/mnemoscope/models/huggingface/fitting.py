@@ -30,8 +30,9 @@ RECORDED = 20
 # The hardest negative is the worst of this many other documents.
 CANDIDATES = 4
 NO_EFFECT = (
-    "the memory changes no logit: the model does not use what its block returns, or nothing could "
-    "be learnt (learning rate, epochs)"
+    "the memory changes no logit: the model does not use what its block returns, no gradient comes "
+    "back through what is above it (some quantised layers), or nothing could be learnt (learning "
+    "rate, epochs)"
 )
 
 
