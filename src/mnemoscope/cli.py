@@ -1,4 +1,4 @@
-"""The command ``mnemoscope``; ``mnemoscope documents`` has a file of its own.
+"""The command ``mnemoscope``; ``documents`` and ``past`` have files of their own.
 
 Nothing here imports torch before a command has understood what it was asked for.
 """
@@ -23,6 +23,7 @@ from mnemoscope import __version__
 from mnemoscope.cli_options import Options, examples, pairs
 from mnemoscope.documents_cli import documents
 from mnemoscope.errors import InterruptedRunError, UserError, suggestion
+from mnemoscope.past_cli import past
 from mnemoscope.registry import KINDS, find
 from mnemoscope.scope_cli import EXAMPLES, scope
 
@@ -38,6 +39,7 @@ app = App(
 )
 
 app.command(documents)
+app.command(past)
 
 PLURALS = {
     "memories": "memory",

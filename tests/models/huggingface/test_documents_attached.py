@@ -214,11 +214,11 @@ def test_a_tied_unembedding() -> None:
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.parametrize("first", ["compiled", "attached"])
 def test_a_compiled_model(first: str) -> None:
-    model = build("llama")
+    model = build("llama", layers=1)
     base = logits(model, prompt())
     compiled = torch.compile(model, backend="eager") if first == "compiled" else model
     memory = ms.attach(compiled, "documents", entries=8)
-    memory.fit(texts(), PLAIN, epochs=3)
+    memory.fit(texts(), PLAIN, epochs=1)
     if first == "attached":
         compiled = torch.compile(model, backend="eager")
     with memory.document(NAMES[0]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hf_families import FAMILIES, WORDS, build, prompt
@@ -12,7 +13,7 @@ from hf_families import FAMILIES, WORDS, build, prompt
 import mnemoscope as ms
 from mnemoscope.errors import UserError
 from mnemoscope.models.huggingface.endless import EndlessMemory
-from mnemoscope.models.huggingface.endless_fitting import fit_endless, lanes, past_worth
+from mnemoscope.models.huggingface.endless_fitting import lanes
 from mnemoscope.models.huggingface.signals import query_weight
 
 OPTIONS: dict[str, Any] = {"window": 8, "basis": 8}
@@ -215,7 +216,7 @@ def test_only_the_memory_learns_or_all() -> None:
         model = build("gpt_neox", layers=1)
         before = {name: weight.clone() for name, weight in model.state_dict().items()}
         memory = ms.attach(model, "infinite", gate=horizon > 1, **OPTIONS)
-        losses = fit_endless(memory, streams, steps=12, learn=learn, horizon=horizon, lr=1e-2)
+        losses = memory.fit(streams, steps=12, learn=learn, horizon=horizon, lr=1e-2)
         assert losses[-1] < losses[0]
         same = all(torch.equal(before[name], w) for name, w in model.state_dict().items())
         assert same is (learn == "memory")
@@ -225,13 +226,35 @@ def test_only_the_memory_learns_or_all() -> None:
 def test_the_worth_of_a_past_has_its_controls() -> None:
     memory = ms.attach(build("gpt2"), "infinite", **OPTIONS)
     streams = lanes(torch.randint(3, WORDS, (101,)), 3)
-    worth = past_worth(memory, streams)
-    assert worth.own.shape == worth.none.shape == worth.other.shape == (3, 3)
+    worth = memory.worth(streams)
+    assert worth.own.shape == worth.none.shape == worth.other.shape == (3, 3, 7)
     # What has learnt nothing says nothing, whoever's past it is.
-    torch.testing.assert_close(torch.tensor(worth.own), torch.tensor(worth.none))
-    torch.testing.assert_close(torch.tensor(worth.own), torch.tensor(worth.other))
-    assert "nats per token" in str(worth)
-    assert "nan" in str(past_worth(memory, streams[:1]))
+    np.testing.assert_allclose(worth.own, worth.none, atol=1e-5)
+    np.testing.assert_allclose(worth.own, worth.other, atol=1e-5)
+    assert "gain over another's: " in str(worth)
+    alone = memory.worth(streams[:1])
+    np.testing.assert_allclose(alone.own, worth.own[:1], atol=1e-5)
+    assert "another's nan" in str(alone)
+
+
+def test_texts_of_any_length_are_read_to_their_ends() -> None:
+    memory = speaking(ms.attach(build("llama"), "infinite", **OPTIONS))
+    texts = [prompt(1, length, seed=length)[0].tolist() for length in (17, 45, 30)]
+    worth = memory.worth(texts)
+    read = np.isfinite(worth.own[..., 0])
+    assert read.sum(1).tolist() == [1, 4, 2]
+    # Where one text is left there is no other.
+    assert np.isfinite(worth.other[..., 0]).sum(1).tolist() == [1, 2, 2]
+    for row, text in enumerate(texts):
+        alone = memory.worth([text])
+        np.testing.assert_allclose(
+            alone.own[0], worth.own[row, : alone.own.shape[1]], atol=1e-4, rtol=1e-4
+        )
+    # The mean of what was measured, and an interval around it.
+    gain, low, high = worth.gain()
+    assert low < gain < high
+    assert gain == pytest.approx(float(np.nanmean(worth.none - worth.own)))
+    assert worth.by_place()["own"].shape == (7,)
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
@@ -291,9 +314,9 @@ def test_calls_that_cannot_be() -> None:
         memory(prompt(2, 4), state, torch.zeros(2, 4, dtype=torch.bool))
     with pytest.raises(UserError, match="not from this memory"):
         memory(prompt(2, 4), ms.build("gru", vocab=WORDS)(prompt(2, 4)).state)
-    with pytest.raises(UserError, match="nothing to learn"):
-        fit_endless(ms.attach(build("gpt2"), "cache", window=8, cached=2), prompt(2, 40), steps=1)
+    with pytest.raises(UserError, match="no weights of its own"):
+        ms.attach(build("gpt2"), "cache", window=8, cached=2).fit(prompt(2, 40), steps=1)
     with pytest.raises(UserError, match="too short"):
-        fit_endless(memory, prompt(2, 4), steps=1)
+        memory.fit(prompt(2, 4), steps=1)
     with pytest.raises(UserError, match="two windows"):
-        past_worth(memory, prompt(2, 9))
+        memory.worth(prompt(2, 9))

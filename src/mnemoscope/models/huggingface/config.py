@@ -135,6 +135,18 @@ class EndlessOptions(Config):
         return self
 
 
+class PastFitting(Config):
+    """How an endless memory is trained."""
+
+    steps: int = Field(300, ge=0, description="windows that are learnt from")
+    lr: float = Field(3e-3, gt=0, description="learning rate of Adam")
+    learn: Literal["memory", "all"] = Field("memory", description="memory alone, or the model too")
+    horizon: int = Field(
+        1, ge=1, description="windows that gradients flow back through; a gate needs 2"
+    )
+    silent: bool = Field(False, description="show no progress bar")
+
+
 class CacheOptions(EndlessOptions):
     """The cache of Transformer-XL alone: keys and values of the last tokens, no signal."""
 

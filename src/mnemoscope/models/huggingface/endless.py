@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +25,14 @@ from mnemoscope.memory.state import StreamState, read_tensors, write_tensors
 from mnemoscope.models.config import Infinite
 from mnemoscope.models.huggingface import blocks as parts
 from mnemoscope.models.huggingface import windows as held
-from mnemoscope.models.huggingface.config import EndlessOptions
+from mnemoscope.models.huggingface.config import EndlessOptions, PastFitting
 from mnemoscope.models.huggingface.signals import Reading, SignalReader
 from mnemoscope.models.huggingface.windows import LayerPast, Windows, WindowState
 from mnemoscope.models.model import Output
 from mnemoscope.seeds import derive
+
+if TYPE_CHECKING:
+    from mnemoscope.models.huggingface.endless_fitting import PastWorth
 
 FILE = "endless.safetensors"
 
@@ -114,6 +117,21 @@ class EndlessMemory(nn.Module):
             where = where.to(found.device)[:, :, None].expand(-1, -1, found.shape[2])
             found = found.gather(1, where)
         return Output(found, state)
+
+    def fit(self, streams: Tensor, **options: Any) -> list[float]:
+        """Learn to read the past from streams (R, T); `PastFitting` has the options.
+
+        Returns the loss of every step. `lanes` cuts a text into streams.
+        """
+        from mnemoscope.models.huggingface.endless_fitting import fit
+
+        return fit(self, streams, PastFitting.make(**options))
+
+    def worth(self, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False) -> PastWorth:
+        """Read whole texts, token ids each, and compare their own past with none and another's."""
+        from mnemoscope.models.huggingface.endless_fitting import worth
+
+        return worth(self, texts, silent)
 
     @contextmanager
     def past(self, state: StreamState) -> Iterator[None]:
@@ -270,13 +288,14 @@ class EndlessMemory(nn.Module):
             )
 
     def save(self, folder: str | Path) -> Path:
-        """Write the memory, not the base, to a folder."""
+        """Write the memory, not the base, to a folder; a base that learnt too is saved apart."""
         path = Path(folder) / FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         about = {
             "kind": type(self.options).__name__,
             "options": self.options.model_dump(mode="json"),
             "base": parts.fingerprint(self.base),
+            "model": getattr(self.base.config, "_name_or_path", ""),
         }
         tensors = self.readers.state_dict() or {"nothing": torch.zeros(1)}
         write_tensors(path, tensors, {"endless": json.dumps(about)})
@@ -285,10 +304,7 @@ class EndlessMemory(nn.Module):
     @classmethod
     def load(cls, folder: str | Path, model: Any) -> EndlessMemory:
         """Attach a memory that was saved to the base that it was trained with."""
-        tensors, metadata = read_tensors(Path(folder) / FILE)
-        if "endless" not in metadata:
-            raise UserError(f"{folder} holds no endless memory")
-        about = json.loads(metadata["endless"])
+        tensors, about = read_saved(folder)
         if about["base"] != parts.fingerprint(model):
             raise UserError(f"the memory in {folder} belongs to another base model: load that one")
         from mnemoscope.models.huggingface import config
@@ -312,3 +328,11 @@ class _Read:
 
 def _taken(attention: nn.Module) -> bool:
     return any(isinstance(hook, _Read) for hook in attention._forward_hooks.values())
+
+
+def read_saved(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save` wrote: the tensors, and what is said about them."""
+    tensors, metadata = read_tensors(Path(folder) / FILE)
+    if "endless" not in metadata:
+        raise UserError(f"{folder} holds no endless memory")
+    return tensors, json.loads(metadata["endless"])
