@@ -5,18 +5,16 @@ Nothing here imports torch before the study runs, so that a mistyped option show
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from mnemoscope.document import Section
-from mnemoscope.files import write_whole
-from mnemoscope.progress import progress
 from mnemoscope.studies.study import Study
+from mnemoscope.studies.trials import measure_all
 
 SELECTS = ("tanh", "relu", "sigmoid")
 ALPHAS = (0.0, 0.1, 0.5, 1.0)
@@ -154,31 +152,18 @@ class DocumentsStudy(Study):
 
     def run(self, folder: Path, jobs: int) -> dict[str, Any]:
         """Train every setting × seed and measure each."""
-        import joblib
-
         from mnemoscope.studies.documents_base import small_model
 
         if self.model is None:
             small_model(folder / "small", steps=self.base_steps)
-        work = [
-            (name, seed, setting)
-            for seed in range(self.seeds)
-            for name, setting in self.settings().items()
-        ]
-        pool = joblib.Parallel(
-            n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
+        names = [f"{name} seed {seed}" for seed in range(self.seeds) for name in self.settings()]
+        found = measure_all(
+            names, partial(_measure, self, folder), folder / "fits", jobs, "documents"
         )
-        found: dict[str, dict[int, Any]] = {}
-        with progress("documents", len(work)) as show:
-            tasks = (
-                joblib.delayed(_measure)(self, folder, *one, owner=os.getpid()) for one in work
-            )
-            for done, (name, seed, values) in enumerate(pool(tasks), start=1):
-                found.setdefault(name, {})[seed] = values
-                show(done, name)
         return {
             "fits": {
-                name: [found[name][seed] for seed in range(self.seeds)] for name in self.settings()
+                name: [found[f"{name} seed {seed}"] for seed in range(self.seeds)]
+                for name in self.settings()
             },
             "documents": self.documents,
             "segments": self.segments,
@@ -197,19 +182,8 @@ class DocumentsStudy(Study):
         return documents_page.tell(result)
 
 
-def _measure(
-    study: DocumentsStudy, folder: Path, name: str, seed: int, setting: Setting, owner: int
-) -> tuple[str, int, dict[str, Any]]:
-    """One training and what is seen of it, kept so that a stopped study goes on from there."""
+def _measure(study: DocumentsStudy, folder: Path, name: str) -> dict[str, Any]:
     from mnemoscope.studies.documents_fits import measure
-    from mnemoscope.studies.trials import _settle
 
-    if os.getpid() != owner:
-        _settle(owner)
-    kept = folder / "fits" / f"{name.replace(' ', '-')}-seed{seed}.json"
-    if kept.is_file():
-        values: dict[str, Any] = json.loads(kept.read_text())
-    else:
-        values = measure(study, folder, seed, setting)
-        write_whole(kept, json.dumps(values).encode())
-    return name, seed, values
+    setting, _, seed = name.rpartition(" seed ")
+    return measure(study, folder, int(seed), study.settings()[setting])
