@@ -23,6 +23,10 @@ DIMS = (2, 16, 128)
 DEPTHS = (1, 2, 3, 4)
 NEGATIVES = ("other", "random", "zero", "perturbed", "hardest")
 ENCODERS = ("tfidf", "shingles", "hidden")
+# Looks that follow a training; to record both gradients costs as much as the step itself.
+RECORDED = {"frames", "shapes", "gradients"}
+NEVER = 1_000_000
+CONTROL_LOOKS = ["shapes", "gates", "split", "line"]
 # How the texts of many documents are cut, and how large their memory is.
 MANY_TEXTS = {"segments": 4, "segment": 64}
 MANY_MEMORY = {"entries": 128, "key_dim": 32}
@@ -93,6 +97,8 @@ class DocumentsStudy(Study):
             guidance = take(("alpha", "negative"))
             fitting = {"epochs": self.epochs, "batch": self.batch, "lr": self.lr}
             fitting |= take(("epochs", "batch", "lr", "optimizer"))
+            if not RECORDED.intersection(looks):
+                fitting["record"] = NEVER
             cut = {
                 **texts,
                 "lengths": False,
@@ -113,26 +119,28 @@ class DocumentsStudy(Study):
                 if select != "sigmoid" and alpha == 0.1:
                     looks += ["frames", "shapes", "gates", "split"]
                 looks += ["line"] if alpha == 0.1 else []
+                looks += CONTROL_LOOKS if (select, alpha) == ("tanh", 0.0) else []
                 put(f"{select} α={alpha:g}", looks, select=select, alpha=alpha)
             put(f"plane {select}", ["plane"], select=select, alpha=0.1, key_dim=2)
             put(f"lengths {select}", ["sizes"], select=select, alpha=0.1, lengths=True)
-        found["tanh α=0"]["looks"] += ["shapes", "gates", "split", "line"]
         put("plane tanh α=0", ["plane"], alpha=0.0, key_dim=2)
         put("lengths tanh α=0", ["sizes"], alpha=0.0, lengths=True)
         put("fixed", learned=False, alpha=0.1)
         for control in ("random", "all", "disjoint", "bias"):
             # Where documents outnumber entries, none can have entries of its own.
             if control in ("random", "all") or self.entries >= self.documents:
-                looks = ["shapes", "gates", "split", "line"] if control in ("random", "all") else []
+                looks = CONTROL_LOOKS if control in ("random", "all") else []
                 put(f"control {control}", looks, control=control, alpha=0.0)
-        for layer in self.layers:
+        # Behind the last one stands all that is above.
+        for layer in self.layers[:-1]:
             put(f"layer {layer}", layer=layer, alpha=0.1)
             put(f"layer {layer} α=0", layer=layer, alpha=0.0)
             for control in ("random", "all"):
                 put(f"layer {layer} {control}", layer=layer, control=control, alpha=0.0)
         for dim in DIMS:
             for start in STARTS:
-                put(f"move {start} {dim}", start=start, key_dim=dim, alpha=1.0)
+                if (start, dim) != ("orthogonal", self.key_dim):  # that is tanh α=1
+                    put(f"move {start} {dim}", start=start, key_dim=dim, alpha=1.0)
             put(f"move sgd {dim}", key_dim=dim, alpha=1.0, optimizer="sgd", lr=0.1)
         for depth in DEPTHS:
             shared: Setting = {"depth": depth, "select": "relu", "key_dim": 2}

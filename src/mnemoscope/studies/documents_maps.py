@@ -18,14 +18,16 @@ def moves_section(result: Result) -> Section:
     keys = ("moved", "flipped", "selection moved", "right", "wrong", "named")
     for start in (*STARTS, "sgd"):
         for dim in DIMS:
-            name = f"move {start} {dim}"
+            name = _move(result, start, dim)
             label = "SGD, orthogonal" if start == "sgd" else f"Adam, {start}"
             rows.append([label, dim, *means(result, name, keys)])
     for name, label in {"fixed": "fixed, α = 0.1", **CONTROLS}.items():
         rows.append([label, result["key_dim"], *means(result, name, keys)])
     small, large = DIMS[0], DIMS[-1]
     unit = [over_seeds(result, f"move random {dim}", "moved") for dim in (small, large)]
-    turned = [over_seeds(result, f"move orthogonal {dim}", "moved") for dim in (small, large)]
+    turned = [
+        over_seeds(result, _move(result, "orthogonal", dim), "moved") for dim in (small, large)
+    ]
     cost = over_seeds(result, "fixed", "right") - over_seeds(result, "tanh α=0.1", "right")
     start_decides = ""
     if unit[1].max() < unit[0].min() and turned[1].min() > turned[0].max():
@@ -52,6 +54,12 @@ def moves_section(result: Result) -> Section:
             ),
         ],
     )
+
+
+def _move(result: Result, start: str, dim: int) -> str:
+    """The setting in which representations of ``dim`` numbers begin with ``start``."""
+    same = (start, dim) == ("orthogonal", result["key_dim"])
+    return "tanh α=1" if same else f"move {start} {dim}"
 
 
 def depths_section(result: Result) -> Section:

@@ -190,7 +190,13 @@ def _bias(result: Result) -> Section:
 
 def _layers(result: Result) -> Section:
     layers = result["layers"]
-    names = {f"layer {layer}": f"block {layer}" for layer in layers}
+    last = {"": "tanh α=0.1", " α=0": "tanh α=0", " random": "control random",
+            " all": "control all"}  # fmt: skip
+
+    def setting(layer: int, kind: str) -> str:
+        return last[kind] if layer == layers[-1] else f"layer {layer}{kind}"
+
+    names = {setting(layer, ""): f"block {layer}" for layer in layers}
     found = [over_seeds(result, name, "right") for name in names]
     best = int(np.argmin([one.mean() for one in found]))
     sure = all(found[best].max() < one.min() for place, one in enumerate(found) if place != best)
@@ -198,7 +204,7 @@ def _layers(result: Result) -> Section:
     seconds = [float(over_seeds(result, name, "seconds").mean()) for name in names]
     kinds = {"": "α = 0.1", " α=0": "α = 0", " random": "random masks", " all": "all entries on"}
     rows: list[list[Any]] = [
-        [layer, label, *means(result, f"layer {layer}{kind}", ("right", "wrong", "named"))]
+        [layer, label, *means(result, setting(layer, kind), ("right", "wrong", "named"))]
         for kind, label in kinds.items()
         for layer in layers
     ]
