@@ -26,7 +26,7 @@ from mnemoscope.models.config import Infinite
 from mnemoscope.models.huggingface import blocks as parts
 from mnemoscope.models.huggingface import windows as held
 from mnemoscope.models.huggingface.config import EndlessOptions, PastFitting
-from mnemoscope.models.huggingface.signals import Reading, SignalReader
+from mnemoscope.models.huggingface.signals import ReadHook, Reading, SignalReader, is_read
 from mnemoscope.models.huggingface.windows import LayerPast, Windows, WindowState
 from mnemoscope.models.model import Output
 from mnemoscope.seeds import derive
@@ -55,7 +55,7 @@ class EndlessMemory(nn.Module):
         self.windows = Windows(options.window, options.cached, rotary)
         self._check_length()
         attentions = [parts.find_attention(self.blocks[index]) for index in self.reading]
-        if any(_taken(attention) for attention in attentions):
+        if any(is_read(attention) for attention in attentions):
             raise UserError("the model has an endless memory already: detach() that one first")
         self.config = self._signal_config()
         with torch.random.fork_rng():
@@ -64,9 +64,9 @@ class EndlessMemory(nn.Module):
         self.readers = nn.ModuleList(readers).to(next(model.parameters()).device)
         shape = [type(model).__name__, parts.width_of(model), len(self.blocks)]
         self._owner = json.dumps([shape, options.model_dump(mode="json", exclude={"seed"})])
-        self._reading: Reading | None = None
+        self.now: Reading | None = None  # what the hooks work with while a call lasts
         self._hooks = [
-            attention.register_forward_hook(_Read(self, place), with_kwargs=True)
+            attention.register_forward_hook(ReadHook(self, place), with_kwargs=True)
             for place, attention in enumerate(attentions)
         ]
         self._attached = True
@@ -147,11 +147,11 @@ class EndlessMemory(nn.Module):
 
     @contextmanager
     def _under(self, reading: Reading) -> Iterator[None]:
-        before, self._reading = self._reading, reading
+        before, self.now = self.now, reading
         try:
             yield
         finally:
-            self._reading = before
+            self.now = before
 
     def _begin(self, tokens: Tensor, state: StreamState | None, mask: Tensor | None) -> StreamState:
         if tokens.dim() != 2 or tokens.dtype not in (torch.int64, torch.int32) or not len(tokens):
@@ -177,7 +177,7 @@ class EndlessMemory(nn.Module):
             inputs = signal = None
             if index in self.reading:
                 inputs = torch.zeros(rows, 0, width, device=device)
-                signal = self._reader(self.reading.index(index)).longterm.fresh(rows)
+                signal = self.reader(self.reading.index(index)).longterm.fresh(rows)
             pasts.append(LayerPast(empty, empty, inputs, signal))
         count = torch.zeros(rows, dtype=torch.long, device=device)
         return StreamState((WindowState(tokens[:, :0]), *pasts), count, self._owner)
@@ -186,7 +186,8 @@ class EndlessMemory(nn.Module):
         if not isinstance(state, StreamState) or state.owner != self._owner:
             raise UserError("the state is not from this memory: it must come from out.state")
 
-    def _reader(self, place: int) -> SignalReader:
+    def reader(self, place: int) -> SignalReader:
+        """The reader of the ``place``-th layer that reads."""
         reader = self.readers[place]
         assert isinstance(reader, SignalReader)
         return reader
@@ -246,7 +247,7 @@ class EndlessMemory(nn.Module):
             given = fresh.joined(past.inputs, reading.inputs[place], 1)
             signal = reading.signals[place]
             if any(full):
-                longterm = self._reader(place).longterm
+                longterm = self.reader(place).longterm
                 signal = longterm.write(signal, given, None if all(full) else rows)
             given = held.last(given, max(windows.filled(count) for count in counts), 1)
             after.append(LayerPast(keys, values, given, signal))
@@ -313,21 +314,6 @@ class EndlessMemory(nn.Module):
         if memory.reading:
             memory.readers.load_state_dict(tensors)
         return memory
-
-
-class _Read:
-    """The hook behind one attention layer: adds what was found, notes what was given."""
-
-    def __init__(self, memory: EndlessMemory, place: int) -> None:
-        self.memory, self.place = memory, place
-
-    def __call__(self, module: nn.Module, given: Any, named: Any, output: Any) -> Any:
-        hidden = named["hidden_states"] if "hidden_states" in named else given[0]
-        return self.memory._reader(self.place).add(self.place, self.memory._reading, hidden, output)
-
-
-def _taken(attention: nn.Module) -> bool:
-    return any(isinstance(hook, _Read) for hook in attention._forward_hooks.values())
 
 
 def read_saved(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

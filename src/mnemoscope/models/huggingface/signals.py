@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,9 @@ from mnemoscope.models.config import Infinite
 from mnemoscope.models.huggingface import blocks as parts
 from mnemoscope.models.longterm import LongTerm
 from mnemoscope.models.model import Context
+
+if TYPE_CHECKING:
+    from mnemoscope.models.huggingface.endless import EndlessMemory
 
 
 @dataclass
@@ -75,6 +78,23 @@ class SignalReader(nn.Module):
             reading.signals[place] = looked
         first = output[0] if isinstance(output, tuple) else output
         return parts.with_hidden(output, first + found.to(first.dtype))
+
+
+class ReadHook:
+    """The hook behind an attention layer: adds what is found, notes what was given."""
+
+    def __init__(self, memory: EndlessMemory, place: int) -> None:
+        self.memory, self.place = memory, place
+
+    def __call__(self, module: nn.Module, given: Any, named: Any, output: Any) -> Any:
+        """Called by torch with what the layer got and returned."""
+        hidden = named["hidden_states"] if "hidden_states" in named else given[0]
+        return self.memory.reader(self.place).add(self.place, self.memory.now, hidden, output)
+
+
+def is_read(attention: nn.Module) -> bool:
+    """Whether a memory reads behind this layer already."""
+    return any(isinstance(hook, ReadHook) for hook in attention._forward_hooks.values())
 
 
 def query_weight(attention: Any, width: int, heads: int) -> Tensor | None:
