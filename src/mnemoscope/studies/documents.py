@@ -131,9 +131,9 @@ class DocumentsStudy(Study):
             if control in ("random", "all") or self.entries >= self.documents:
                 looks = CONTROL_LOOKS if control in ("random", "all") else []
                 put(f"control {control}", looks, control=control, alpha=0.0)
-        # Behind the last one stands all that is above.
+        # Behind the last one stands all that is above; time is compared, so all record alike.
         for layer in self.layers[:-1]:
-            put(f"layer {layer}", layer=layer, alpha=0.1)
+            put(f"layer {layer}", ["shapes"], layer=layer, alpha=0.1)
             put(f"layer {layer} α=0", layer=layer, alpha=0.0)
             for control in ("random", "all"):
                 put(f"layer {layer} {control}", layer=layer, control=control, alpha=0.0)
