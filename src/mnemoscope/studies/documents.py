@@ -146,6 +146,9 @@ class DocumentsStudy(Study):
             shared: Setting = {"depth": depth, "select": "relu", "key_dim": 2}
             put(f"depth {depth}", ["gradients", "shapes"], alpha=1.0, negative="random", **shared)
             put(f"depth {depth} α=0", alpha=0.0, **shared)
+            if depth in (DEPTHS[0], DEPTHS[-1]):
+                # Random negatives never touch the representations of documents; others do.
+                put(f"depth {depth} other", ["gradients"], alpha=1.0, **shared)
         for encoder in ENCODERS:
             put(f"encoder {encoder}", ["newcomers"], start=encoder, learned=False, alpha=0.1)
         for negative in NEGATIVES[1:]:

@@ -164,7 +164,7 @@ def smooth_section(result: Result) -> Section:
             f"Distance from a document's own representation to the place of lowest loss, in radii "
             f"of the plane: {misses}. One step of the grid is {grid_step:.2f}. In the paper's "
             "figure tanh is nearest, then ReLU, then sigmoid.",
-            f"Selections never change faster than the bound σ_max(W) · Lipschitz constant of the "
+            "How fast selections may change is bounded by σ_max(W) · Lipschitz constant of the "
             f"activation: the steepest pair reaches {broken:.0%} of it.",
             *figures,
             Table(
