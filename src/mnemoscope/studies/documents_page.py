@@ -200,9 +200,9 @@ def _layers(result: Result) -> Section:
     seconds = [float(over_seeds(result, name, "seconds").mean()) for name in names]
     kinds = {"": "α = 0.1", " α=0": "α = 0", " random": "random masks", " all": "all entries on"}
     rows: list[list[Any]] = [
-        [layer, label, *means(result, setting(layer, kind), ("right", "wrong", "named"))]
+        [label, which, *(means(result, setting(layer, kind), (which,))[0] for layer in layers)]
         for kind, label in kinds.items()
-        for layer in layers
+        for which in ("right", "wrong")
     ]
     return Section(
         "4 · Which layer?",
@@ -220,10 +220,10 @@ def _layers(result: Result) -> Section:
             ),
             Table(
                 "Blocks and controls",
-                ["block", "memory", "right", "wrong", "named"],
+                ["memory", "document", *(f"block {layer}" for layer in layers)],
                 rows,
-                "The same behind every block without guidance, with random masks and with all "
-                "entries on. Means over seeds.",
+                "Loss, also without guidance, with random masks and with all entries on behind "
+                "every block. Means over seeds.",
             ),
         ],
     )
