@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -467,7 +467,7 @@ def doctor(*, device: str = "auto") -> None:
 
 app.command(
     scope,
-    help_epilogue=_examples(*EXAMPLES),
+    help_epilogue=examples(*EXAMPLES),
     default_parameter=Parameter(negative_iterable=()),
 )
 
