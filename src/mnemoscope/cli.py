@@ -1,4 +1,4 @@
-"""The command ``mnemoscope``. All of cyclopts is in this file.
+"""The command ``mnemoscope``; ``documents`` and ``past`` have files of their own.
 
 Nothing here imports torch before a command has understood what it was asked for.
 """
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from cyclopts import App, Parameter
 from rich.console import Console
@@ -20,7 +20,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from mnemoscope import __version__
+from mnemoscope.cli_options import Options, examples, pairs
+from mnemoscope.documents_cli import documents
 from mnemoscope.errors import InterruptedRunError, UserError, suggestion
+from mnemoscope.past_cli import past
 from mnemoscope.registry import KINDS, find
 from mnemoscope.scope_cli import EXAMPLES, scope
 
@@ -35,8 +38,9 @@ app = App(
     ),
 )
 
-# ``--name value`` pairs that belong to a task, a model, a training or a study.
-Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
+app.command(documents)
+app.command(past)
+
 PLURALS = {
     "memories": "memory",
     "translators": "translator",
@@ -47,13 +51,9 @@ PLURALS = {
 }
 
 
-def _examples(*lines: str) -> str:
-    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
-
-
 @app.command(
     name="list",
-    help_epilogue=_examples(
+    help_epilogue=examples(
         "mnemoscope list",
         "mnemoscope list memories",
         "mnemoscope list lstm",
@@ -101,7 +101,7 @@ def list_names(name: str | None = None, /) -> None:
 
 
 @app.command(
-    help_epilogue=_examples(
+    help_epilogue=examples(
         "mnemoscope train copy --memory gru --lag 30",
         "mnemoscope train characters --memory attention --source book.txt",
         "mnemoscope train recall --pairs 8 --length 64 --out runs/recall",
@@ -133,11 +133,11 @@ def train(
     """
     from mnemoscope.api import train as run_training
 
-    _say_trained(run_training(task, memory, out, **_pairs(options)))
+    _say_trained(run_training(task, memory, out, **pairs(options)))
 
 
 @app.command(
-    help_epilogue=_examples(
+    help_epilogue=examples(
         "mnemoscope resume runs/copy-gru",
     ),
 )
@@ -158,7 +158,7 @@ def resume(run: Path, /) -> None:
 
 
 @app.command(
-    help_epilogue=_examples(
+    help_epilogue=examples(
         "mnemoscope study retention",
         "mnemoscope study lag --preset paper --out runs/lag-paper",
         "mnemoscope study lag --memories gru,lstm --steps 300 --out runs/lag-short",
@@ -194,7 +194,7 @@ def study(
     from mnemoscope.api import study as run_study
 
     console = Console()
-    given = _pairs(options)
+    given = pairs(options)
     if find("study", name).live:
         folder = (out or Path("runs") / f"{name}-{preset}").absolute()
         console.print(f"page so far  {escape(str(folder / 'report.html'))}", soft_wrap=True)
@@ -206,7 +206,7 @@ def study(
 
 @app.command(
     name="lens",
-    help_epilogue=_examples(
+    help_epilogue=examples(
         "mnemoscope lens information --model runs/text-attention --text book.txt --out seen",
         "mnemoscope lens similarity --model runs/a --model runs/b --text book.txt --out seen",
         "mnemoscope lens influence --model folder/of/a/model --text book.txt --out seen",
@@ -266,7 +266,7 @@ def look(
     if name == "retention":
         if text is not None:
             raise UserError("retention reads no text: leave --text out")
-        return _say_page(_ask_retention(model, out, _pairs(options)))
+        return _say_page(_ask_retention(model, out, pairs(options)))
     if options:
         raise UserError(f"the lens {name} has no option {options[0]}")
     if text is None:
@@ -315,7 +315,7 @@ def _lines(path: Path) -> list[str]:
 
 
 @app.command(
-    help_epilogue=_examples(
+    help_epilogue=examples(
         "mnemoscope state",
         "mnemoscope state lstm --width 128",
         "mnemoscope state runs/recall-gru --tokens 4096",
@@ -342,7 +342,7 @@ def state(
     if tokens < 1 or segment < 1:
         raise UserError("tokens and segment must be at least 1")
     first = next((place for place, word in enumerate(words) if word.startswith("--")), len(words))
-    sources, given = list(words[:first]) or list(KINDS["memory"]), _pairs(words[first:])
+    sources, given = list(words[:first]) or list(KINDS["memory"]), pairs(words[first:])
     options: dict[str, Any] = {**given, **({} if document is None else {"document": document})}
     for source in sources:
         if source in KINDS["memory"]:
@@ -371,7 +371,7 @@ def state(
 
 
 @app.command(
-    help_epilogue=_examples(
+    help_epilogue=examples(
         'mnemoscope generate runs/characters-attention "The "',
         'mnemoscope generate runs/text-lstm "A class" --temperature 0',
     ),
@@ -429,186 +429,8 @@ def generate(
     sys.stdout.write(prompt + opened.vocabulary.decode(said.tokens[0].numpy()) + "\n")
 
 
-documents = App(
-    name="documents",
-    help_format="plaintext",
-    help="Give a Hugging Face model texts by name, and see what each of them changes.",
-)
-app.command(documents)
-
-
-@documents.command(
-    name="fit",
-    help_epilogue=_examples(
-        "mnemoscope documents fit --model models/small --folder notes --out memories/notes",
-        "mnemoscope documents fit --model EleutherAI/pythia-1b --folder notes "
-        "--out memories/notes --layer 15 --entries 32 --epochs 50",
-    ),
-)
-def documents_fit(
-    *options: Options, model: str, folder: str, out: Path, segment: int = 128, overlap: int = 0
-) -> None:
-    """Learn the texts of a folder, one document a file, and say what was learnt.
-
-    Options of the memory (--layer, --entries, --key-dim, --select …), of its training (--epochs,
-    --lr, --batch …) and of guidance (--alpha, --tau, --negative) can follow by name.
-
-    Parameters
-    ----------
-    model
-        A causal language model: a folder or a name on the hub.
-    folder
-        Where the texts are: .txt, .md or .gz files.
-    out
-        A new folder for the memory.
-    segment
-        Tokens that are read at once.
-    overlap
-        Tokens of a segment that the one before has read already.
-    """
-    from mnemoscope.models.huggingface.config import DocumentOptions, Fitting, Guidance
-
-    given = _pairs(options)
-    kinds: list[Any] = [DocumentOptions, Guidance, Fitting]
-    known = {name for kind in kinds for name in kind.model_fields}
-    for name in given:
-        if name not in known:
-            raise UserError(f"unknown option --{name}; {suggestion(name, known)}")
-    chosen = [
-        kind.make(**{name: value for name, value in given.items() if name in kind.model_fields})
-        for kind in kinds
-    ]
-    if out.exists():
-        raise UserError(f"{out} exists already: choose another --out")
-    from mnemoscope.documents_cli import load_model
-    from mnemoscope.models.huggingface.documents import DocumentMemory
-    from mnemoscope.models.huggingface.texts import Documents
-
-    base, tokenizer = load_model(model)
-    texts = Documents.from_folder(folder, tokenizer, segment=segment, overlap=overlap)
-    memory = DocumentMemory(base, chosen[0], tokenizer)
-    guidance = chosen[1] if len(texts) > 1 or "negative" in given else None
-    run = memory.fit(texts, guidance, **chosen[2].model_dump())
-    path = memory.save(out)
-    sys.stdout.write(f"{memory.contexts()}\n")
-    Console().print(
-        f"[bold]memory[/bold]  {escape(str(path))}  ({run.steps} steps, loss {run.none:.3f} → "
-        f"{run.right:.3f}, logits change by up to {run.changed:.2f})",
-        soft_wrap=True,
-    )
-
-
-@documents.command(
-    help_epilogue=_examples("mnemoscope documents contexts memories/notes --folder notes")
-)
-def contexts(memory: Path, /, *, folder: str, model: str | None = None) -> None:
-    """Show the loss of each text under the right, wrong, random and no document.
-
-    Parameters
-    ----------
-    memory
-        The folder of the memory.
-    folder
-        Where the texts are.
-    model
-        The model; by default the one it was learnt on.
-    """
-    from mnemoscope.documents_cli import open_memory
-    from mnemoscope.models.huggingface.texts import Documents
-
-    opened = open_memory(memory, model)
-    texts = Documents.from_folder(folder, opened.tokenizer)
-    sys.stdout.write(f"{opened.contexts(texts)}\n")
-
-
-@documents.command(help_epilogue=_examples("mnemoscope documents words memories/notes --entry 7"))
-def words(memory: Path, /, *, entry: int, top: int = 8, model: str | None = None) -> None:
-    """Show which words an entry raises and lowers, and which documents open it.
-
-    Parameters
-    ----------
-    memory
-        The folder of the memory.
-    entry
-        The number of the entry.
-    top
-        Words in each list.
-    model
-        The model; by default the one it was learnt on.
-    """
-    from mnemoscope.documents_cli import open_memory
-
-    opened = open_memory(memory, model)
-    found = opened.words(entry, top)
-    table = Table(title=f"entry {entry}, when open", title_justify="left", box=None)
-    for title in ("raises", "by", "lowers", "by"):
-        table.add_column(title)
-    for (up, high), (down, low) in zip(found.raised, found.lowered, strict=True):
-        table.add_row(escape(repr(up)), f"{high:+.3f}", escape(repr(down)), f"{low:+.3f}")
-    gates = Table(title="how far documents open it", title_justify="left", box=None)
-    gates.add_column("document")
-    gates.add_column("gate")
-    for name, gate in zip(opened.names, opened.selection()[:, entry].tolist(), strict=True):
-        gates.add_row(escape(name), f"{gate:+.2f}")
-    Console().print(table, "", gates)
-
-
-@documents.command(
-    help_epilogue=_examples('mnemoscope documents ask memories/notes "The" --document du-fu.txt')
-)
-def ask(
-    memory: Path,
-    /,
-    prompt: str,
-    *,
-    document: str | None = None,
-    length: int = 60,
-    model: str | None = None,
-) -> None:
-    """Let the model write on under a document, or under none.
-
-    Parameters
-    ----------
-    memory
-        The folder of the memory.
-    prompt
-        What it reads first.
-    document
-        The name of a document; none = the model as it was.
-    length
-        Most tokens to write.
-    model
-        The model; by default the one it was learnt on.
-    """
-    from mnemoscope.documents_cli import open_memory, recite
-
-    sys.stdout.write(recite(open_memory(memory, model), document, prompt, length) + "\n")
-
-
-@documents.command(help_epilogue=_examples("mnemoscope documents forget memories/notes du-fu.txt"))
-def forget(memory: Path, /, name: str, *, model: str | None = None) -> None:
-    """Take a document out of a memory.
-
-    Parameters
-    ----------
-    memory
-        The folder of the memory.
-    name
-        The document.
-    model
-        The model; by default the one it was learnt on.
-    """
-    from mnemoscope.documents_cli import open_memory
-
-    opened = open_memory(memory, model)
-    opened.forget(name)
-    opened.save(memory)
-    left = f"{len(opened.names)} documents are left"
-    Console().print(f"forgot {escape(name)}; {left}", soft_wrap=True)
-
-
 @app.command(
-    help_epilogue=_examples(
+    help_epilogue=examples(
         'mnemoscope translate runs/translation-transformer "the old dogs sleep"',
         "mnemoscope translate runs/translation-transformer --file lines.txt --beam 8 --best 3",
         "mnemoscope translate runs/translation-transformer < lines.txt > translated.txt",
@@ -646,7 +468,7 @@ def translate(
     if file is not None and lines:
         raise UserError("give lines or a file, not both")
     texts = list(lines) or _read_lines(file)
-    from mnemoscope.training.progress import progress
+    from mnemoscope.progress import progress
     from mnemoscope.training.run import Run
 
     translator = Run.open(run).translator()
@@ -658,7 +480,7 @@ def translate(
 
 
 @app.command(
-    help_epilogue=_examples(
+    help_epilogue=examples(
         "mnemoscope score runs/translation-transformer",
         "mnemoscope score runs/translation-transformer --beam 1 --sentences 500",
     ),
@@ -690,8 +512,8 @@ def score(
     if sentences < 1:
         raise UserError(f"sentences must be at least 1, not {sentences}")
     from mnemoscope.data.translation import Translation
+    from mnemoscope.progress import progress
     from mnemoscope.training import scores
-    from mnemoscope.training.progress import progress
     from mnemoscope.training.run import Run
 
     opened = Run.open(run)
@@ -715,7 +537,7 @@ def score(
 
 
 @app.command(
-    help_epilogue=_examples(
+    help_epilogue=examples(
         "mnemoscope doctor",
         "mnemoscope doctor --device mps",
     ),
@@ -742,7 +564,7 @@ def doctor(*, device: str = "auto") -> None:
 
 app.command(
     scope,
-    help_epilogue=_examples(*EXAMPLES),
+    help_epilogue=examples(*EXAMPLES),
     default_parameter=Parameter(negative_iterable=()),
 )
 
@@ -768,25 +590,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader of our output has gone, as in ``mnemoscope list | head``.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-
-
-def _pairs(tokens: Sequence[str]) -> dict[str, str]:
-    """Read ``--lag 50 --width=64`` as options; hyphens in names are underscores in Python."""
-    pairs: dict[str, str] = {}
-    rest = iter(tokens)
-    for token in rest:
-        if not token.startswith("--"):
-            raise UserError(f"unexpected {token!r}: options are given as --name value")
-        name, equals, value = token[2:].partition("=")
-        if not equals:
-            value = next(rest, "--")
-            if value.startswith("--"):
-                raise UserError(f"option --{name} needs a value, for example --{name} 1")
-        key = name.replace("-", "_")
-        if key in pairs:
-            raise UserError(f"option --{name} is given twice")
-        pairs[key] = value
-    return pairs
 
 
 def _read_lines(file: Path | None) -> list[str]:

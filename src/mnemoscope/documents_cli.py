@@ -1,39 +1,194 @@
-"""What ``mnemoscope documents …`` does; the options are read in `cli`."""
+"""``mnemoscope documents``: give a model texts by name, and ask it what it learnt.
+
+Nothing here imports torch before a command has understood what it was asked for.
+"""
 
 from __future__ import annotations
 
-import logging
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from cyclopts import App
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from mnemoscope.cli_options import Options, configs, examples, pairs
 from mnemoscope.errors import UserError
 
 if TYPE_CHECKING:
     from mnemoscope.models.huggingface.documents import DocumentMemory
 
+documents = App(
+    name="documents",
+    help_format="plaintext",
+    help="Give a Hugging Face model texts by name, and see what each of them changes.",
+)
 
-def load_model(name: str) -> tuple[Any, Any]:
-    """A causal language model and its tokenizer, from a folder or by name; safetensors only."""
-    try:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-    except ImportError as error:
-        raise UserError(
-            "document memories need transformers: pip install 'mnemoscope[huggingface]'"
-        ) from error
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    try:
-        model = AutoModelForCausalLM.from_pretrained(name, use_safetensors=True)
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    # Not there, no network, no weights of this kind, an unknown architecture.
-    except (OSError, ValueError, KeyError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise UserError(f"cannot load the model {name}: {first}") from error
-    return model.eval(), tokenizer
+
+@documents.command(
+    name="fit",
+    help_epilogue=examples(
+        "mnemoscope documents fit --model models/small --folder notes --out memories/notes",
+        "mnemoscope documents fit --model EleutherAI/pythia-1b --folder notes "
+        "--out memories/notes --layer 15 --entries 32 --epochs 50",
+    ),
+)
+def documents_fit(
+    *options: Options, model: str, folder: str, out: Path, segment: int = 128, overlap: int = 0
+) -> None:
+    """Learn the texts of a folder, one document a file, and say what was learnt.
+
+    Options of the memory (--layer, --entries, --key-dim, --select …), of its training (--epochs,
+    --lr, --batch …) and of guidance (--alpha, --tau, --negative) can follow by name.
+
+    Parameters
+    ----------
+    model
+        A causal language model: a folder or a name on the hub.
+    folder
+        Where the texts are: .txt, .md or .gz files.
+    out
+        A new folder for the memory.
+    segment
+        Tokens that are read at once.
+    overlap
+        Tokens of a segment that the one before has read already.
+    """
+    from mnemoscope.models.huggingface.config import DocumentOptions, Fitting, Guidance
+
+    given = pairs(options)
+    chosen = configs(given, DocumentOptions, Guidance, Fitting)
+    if out.exists():
+        raise UserError(f"{out} exists already: choose another --out")
+    from mnemoscope.models.huggingface.documents import DocumentMemory
+    from mnemoscope.models.huggingface.loading import load_model
+    from mnemoscope.models.huggingface.texts import Documents
+
+    base, tokenizer = load_model(model)
+    texts = Documents.from_folder(folder, tokenizer, segment=segment, overlap=overlap)
+    memory = DocumentMemory(base, chosen[0], tokenizer)
+    guidance = chosen[1] if len(texts) > 1 or "negative" in given else None
+    run = memory.fit(texts, guidance, **chosen[2].model_dump())
+    path = memory.save(out)
+    sys.stdout.write(f"{memory.contexts()}\n")
+    Console().print(
+        f"[bold]memory[/bold]  {escape(str(path))}  ({run.steps} steps, loss {run.none:.3f} → "
+        f"{run.right:.3f}, logits change by up to {run.changed:.2f})",
+        soft_wrap=True,
+    )
+
+
+@documents.command(
+    help_epilogue=examples("mnemoscope documents contexts memories/notes --folder notes")
+)
+def contexts(memory: Path, /, *, folder: str, model: str | None = None) -> None:
+    """Show the loss of each text under the right, wrong, random and no document.
+
+    Parameters
+    ----------
+    memory
+        The folder of the memory.
+    folder
+        Where the texts are.
+    model
+        The model; by default the one it was learnt on.
+    """
+    from mnemoscope.models.huggingface.texts import Documents
+
+    opened = open_memory(memory, model)
+    texts = Documents.from_folder(folder, opened.tokenizer, **opened.cutting)
+    sys.stdout.write(f"{opened.contexts(texts)}\n")
+
+
+@documents.command(help_epilogue=examples("mnemoscope documents words memories/notes --entry 7"))
+def words(memory: Path, /, *, entry: int, top: int = 8, model: str | None = None) -> None:
+    """Show which words an entry raises and lowers, and which documents open it.
+
+    Parameters
+    ----------
+    memory
+        The folder of the memory.
+    entry
+        The number of the entry.
+    top
+        Words in each list.
+    model
+        The model; by default the one it was learnt on.
+    """
+
+    opened = open_memory(memory, model)
+    found = opened.words(entry, top)
+    table = Table(title=f"entry {entry}, when open", title_justify="left", box=None)
+    for title in ("raises", "by", "lowers", "by"):
+        table.add_column(title)
+    for (up, high), (down, low) in zip(found.raised, found.lowered, strict=True):
+        table.add_row(escape(repr(up)), f"{high:+.3f}", escape(repr(down)), f"{low:+.3f}")
+    gates = Table(title="how far documents open it", title_justify="left", box=None)
+    gates.add_column("document")
+    gates.add_column("gate")
+    for name, gate in zip(opened.names, opened.selection()[:, entry].tolist(), strict=True):
+        gates.add_row(escape(name), f"{gate:+.2f}")
+    Console().print(table, "", gates)
+
+
+@documents.command(
+    help_epilogue=examples('mnemoscope documents ask memories/notes "The" --document du-fu.txt')
+)
+def ask(
+    memory: Path,
+    /,
+    prompt: str,
+    *,
+    document: str | None = None,
+    length: int = 60,
+    model: str | None = None,
+) -> None:
+    """Let the model write on under a document, or under none.
+
+    Parameters
+    ----------
+    memory
+        The folder of the memory.
+    prompt
+        What it reads first.
+    document
+        The name of a document; none = the model as it was.
+    length
+        Most tokens to write.
+    model
+        The model; by default the one it was learnt on.
+    """
+
+    sys.stdout.write(recite(open_memory(memory, model), document, prompt, length) + "\n")
+
+
+@documents.command(help_epilogue=examples("mnemoscope documents forget memories/notes du-fu.txt"))
+def forget(memory: Path, /, name: str, *, model: str | None = None) -> None:
+    """Take a document out of a memory.
+
+    Parameters
+    ----------
+    memory
+        The folder of the memory.
+    name
+        The document.
+    model
+        The model; by default the one it was learnt on.
+    """
+
+    opened = open_memory(memory, model)
+    opened.forget(name)
+    opened.save(memory)
+    left = f"{len(opened.names)} documents are left"
+    Console().print(f"forgot {escape(name)}; {left}", soft_wrap=True)
 
 
 def open_memory(folder: Path, model: str | None) -> DocumentMemory:
     """The memory in a folder, on the model it was learnt on or on the one that is named."""
     from mnemoscope.models.huggingface.documents import DocumentMemory, read_saved
+    from mnemoscope.models.huggingface.loading import load_model
 
     name = model or read_saved(folder)[1]["model"]
     if not name:

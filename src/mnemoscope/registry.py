@@ -187,6 +187,9 @@ STUDIES = {
         "mnemoscope.studies.documents:DocumentsStudy",
         "can a model keep texts by name, and does guidance matter?",
     ),
+    "past": Entry(
+        "mnemoscope.studies.past:PastStudy", "what is a past worth that is attached to a model?"
+    ),
 }
 
 # Memories for models of `transformers`: not built, but attached.

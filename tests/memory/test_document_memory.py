@@ -101,6 +101,8 @@ def test_masks_nobody_learns(count: int, entries: int) -> None:
     assert own.shape == (count, entries)
     assert own.sum(0).max() <= 1
     assert own.sum(1).tolist() == [entries // count] * count
+    one = control_masks(count, entries, "bias", seeded())
+    assert torch.equal(one, torch.eye(count, entries))
 
 
 def test_more_documents_than_entries_cannot_have_their_own() -> None:
@@ -116,6 +118,9 @@ def test_texts_that_share_words_are_represented_alike() -> None:
     assert near > 1
     assert abs(far) < 0.7
     torch.testing.assert_close(tfidf(texts, 64), keys)
+    # The same words in another order share no shingle; a text shorter than one is one.
+    turned = tfidf([texts[0], texts[0][::-1], [1]], 64, run=3)
+    assert abs(float(turned[0] @ turned[1])) < 0.7 < float(tfidf([[1, 2], [2, 1]], 64)[0].norm())
 
 
 def test_projections_depend_on_shape_and_seed_only() -> None:

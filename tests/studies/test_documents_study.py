@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +18,13 @@ transformers = pytest.importorskip("transformers")
 
 from mnemoscope.studies.documents import DocumentsStudy  # noqa: E402
 from mnemoscope.studies.documents_base import cut, halves  # noqa: E402
-from mnemoscope.studies.documents_fits import shape_of  # noqa: E402
+from mnemoscope.studies.documents_looks import shape_of  # noqa: E402
 from mnemoscope.studies.documents_telling import every, said  # noqa: E402
 
-SMALL = {"documents": 3, "entries": 8, "epochs": 2, "base_steps": 3, "seeds": 2, "segments": 1}
-QUESTIONS = 12
+SMALL: dict[str, Any] = {"documents": 3, "entries": 8, "epochs": 2, "base_steps": 3, "seeds": 1}
+SMALL |= {"segments": 1, "layers": (0, 3), "many": (4,), "many_epochs": 1}
+CONTROLS = ("all", "random", "disjoint", "bias")
+QUESTIONS = 13
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +43,8 @@ def test_every_question_has_its_section(folder: Path) -> None:
     ]
     page = (folder / "report.html").read_text()
     assert '"frames": [' in page or '"frames":[' in page
-    for control in ("control all", "control random", "control disjoint", "tanh α=0", "fixed"):
-        assert len(result["fits"][control]) == 2
+    for control in (*(f"control {name}" for name in CONTROLS), "tanh α=0", "fixed"):
+        assert len(result["fits"][control]) == 1
     every_on = result["fits"]["control all"][0]
     assert every_on["right"] == pytest.approx(every_on["wrong"], abs=1e-5)
 
@@ -49,7 +52,7 @@ def test_every_question_has_its_section(folder: Path) -> None:
 def test_a_stopped_study_goes_on(folder: Path) -> None:
     before = json.loads((folder / "result.json").read_text())
     (folder / "result.json").unlink()
-    lost = next((folder / "fits").glob("tanh*seed0.json"))
+    lost = next((folder / "fits").glob("tanh*seed-0.json"))
     kept = lost.read_text()
     lost.unlink()
     ms.study("documents", out=folder, jobs=1, **SMALL)

@@ -19,12 +19,12 @@ from torch import Tensor
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.errors import UserError
 from mnemoscope.models.model import SequenceModel
+from mnemoscope.progress import progress
 from mnemoscope.registry import MEMORIES
 from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import make_optimizer, train
-from mnemoscope.training.progress import progress
 from mnemoscope.training.run import Run
 from mnemoscope.training.schedule import learning_rate
 

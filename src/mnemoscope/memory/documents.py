@@ -20,10 +20,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mnemoscope.errors import UserError
+from mnemoscope.seeds import derive
 
 Select = Literal["tanh", "relu", "sigmoid"]
-Start = Literal["orthogonal", "random", "small", "tfidf", "hidden"]
-Control = Literal["none", "all", "random", "disjoint"]
+Start = Literal["orthogonal", "random", "small", "tfidf", "shingles", "hidden"]
+Control = Literal["none", "all", "random", "disjoint", "bias"]
+
+# Tokens of a shingle: runs this long are hardly shared by two texts that are not alike.
+SHINGLE = 3
 
 ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "sigmoid": torch.sigmoid}
 
@@ -77,6 +81,7 @@ def control_masks(count: int, entries: int, control: Control, generator: torch.G
     all       every entry is open to every document
     random    a random half of them
     disjoint  each document has entries of its own
+    bias      each document has one entry, which every token asks for alike: one added vector
     """
     if control == "all":
         return torch.ones(count, entries)
@@ -84,6 +89,8 @@ def control_masks(count: int, entries: int, control: Control, generator: torch.G
         order = torch.rand(count, entries, generator=generator).argsort(1)
         return (order < (entries + 1) // 2).float()
     own = entries // max(count, 1)
+    if control == "bias":
+        own = min(own, 1)
     if own == 0:
         raise UserError(
             f"{entries} entries cannot be shared out to {count} documents: give at least {count}"
@@ -92,14 +99,15 @@ def control_masks(count: int, entries: int, control: Control, generator: torch.G
     return F.pad(masks, (0, entries - count * own))
 
 
-def tfidf(texts: Sequence[Sequence[int]], size: int, seed: int = 0) -> Tensor:
+def tfidf(texts: Sequence[Sequence[int]], size: int, seed: int = 0, run: int = 1) -> Tensor:
     """Representations (N, K) from the words of the texts: TF-IDF, projected to K numbers.
 
     A word weighs (1 + log count) · (1 + log((1 + N) / (1 + documents that have it))). Its
     direction depends on the word and the seed only, so a text that comes later lands beside the
-    texts it shares words with. Rows have length √2.
+    texts it shares words with. With ``run`` above 1, runs of so many words (shingles) stand for
+    words. Rows have length √2.
     """
-    counts = [Counter(text) for text in texts]
+    counts = [Counter(_runs(text, run)) for text in texts]
     spread = Counter(word for count in counts for word in count)
     rows = []
     for count in counts:
@@ -114,6 +122,11 @@ def tfidf(texts: Sequence[Sequence[int]], size: int, seed: int = 0) -> Tensor:
     return unit(torch.stack(rows))
 
 
+def _runs(text: Sequence[int], run: int) -> list[tuple[int, ...]]:
+    """All runs of so many words, or the whole text where it is shorter."""
+    return [tuple(text[at : at + run]) for at in range(max(1, len(text) - run + 1))]
+
+
 def unit(vectors: Tensor) -> Tensor:
     """Scale rows (N, K) to length √2, as long as the orthogonal start makes them."""
     length: Tensor = vectors.norm(dim=1, keepdim=True).clamp(min=1e-12)
@@ -126,6 +139,6 @@ def project(vectors: Tensor, size: int, seed: int = 0) -> Tensor:
     return unit(vectors.float() @ torch.randn(vectors.shape[1], size, generator=generator))
 
 
-def _direction(word: int, size: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed((seed << 32) + word)
+def _direction(word: tuple[int, ...], size: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(derive(seed, "direction", *word))
     return torch.randn(size, generator=generator)

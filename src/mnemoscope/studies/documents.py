@@ -5,26 +5,31 @@ Nothing here imports torch before the study runs, so that a mistyped option show
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from mnemoscope.document import Section
-from mnemoscope.files import write_whole
-from mnemoscope.progress import progress
 from mnemoscope.studies.study import Study
+from mnemoscope.studies.trials import measure_all
 
 SELECTS = ("tanh", "relu", "sigmoid")
-ALPHAS = (0.0, 0.1, 1.0)
+ALPHAS = (0.0, 0.1, 0.5, 1.0)
 STARTS = ("orthogonal", "random", "small")
 DIMS = (2, 16, 128)
 DEPTHS = (1, 2, 3, 4)
 NEGATIVES = ("other", "random", "zero", "perturbed", "hardest")
-ENCODERS = ("tfidf", "hidden")
+ENCODERS = ("tfidf", "shingles", "hidden")
+# Looks that follow a training; to record both gradients costs as much as the step itself.
+RECORDED = {"frames", "shapes", "gradients"}
+NEVER = 1_000_000
+CONTROL_LOOKS = ["shapes", "gates", "split", "line"]
+# How the texts of many documents are cut, and how large their memory is.
+MANY_TEXTS = {"segments": 4, "segment": 64}
+MANY_MEMORY = {"entries": 128, "key_dim": 32}
 
 Setting = dict[str, Any]
 
@@ -72,6 +77,10 @@ class DocumentsStudy(Study):
     epochs: int = Field(70, ge=1, description="times that every segment is learnt")
     batch: int = Field(32, ge=1, description="segments per step")
     lr: float = Field(1e-2, gt=0, description="learning rate")
+    many: tuple[int, ...] = Field((20, 100), description="numbers of documents, to be compared")
+    many_epochs: int = Field(
+        40, ge=1, description="times that segments of many documents are learnt"
+    )
     base_steps: int = Field(400, ge=1, description="training of the small model")
     seeds: int = Field(3, ge=1, description="trainings of each kind, each with its own documents")
     device: str = Field("auto", description="auto, cpu, cuda, mps")
@@ -79,74 +88,93 @@ class DocumentsStudy(Study):
     def settings(self) -> dict[str, Setting]:
         """All that is trained, by name; a name says which figures need it."""
         found: dict[str, Setting] = {}
+        texts = {"documents": self.documents, "segments": self.segments, "segment": self.segment}
 
         def put(name: str, looks: Sequence[str] = (), **options: Any) -> None:
-            guidance = {k: options.pop(k) for k in ("alpha", "tau", "negative") if k in options}
-            fitting = {k: options.pop(k) for k in ("lr", "optimizer") if k in options}
-            lengths = options.pop("lengths", False)
-            options = {"layer": self.layers[-1], "key_dim": self.key_dim, **options}
-            options["entries"] = self.entries
+            def take(names: Sequence[str]) -> Setting:
+                return {key: options.pop(key) for key in names if key in options}
+
+            guidance = take(("alpha", "negative"))
+            fitting = {"epochs": self.epochs, "batch": self.batch, "lr": self.lr}
+            fitting |= take(("epochs", "batch", "lr", "optimizer"))
+            if not RECORDED.intersection(looks):
+                fitting["record"] = NEVER
+            cut = {
+                **texts,
+                "lengths": False,
+                **take(("documents", "segments", "segment", "lengths")),
+            }
+            memory = {"layer": self.layers[-1], "key_dim": self.key_dim, "entries": self.entries}
             found[name] = {
-                "options": options,
+                "options": {**memory, **options},
                 "guidance": guidance,
-                "fitting": {"epochs": self.epochs, "batch": self.batch, "lr": self.lr, **fitting},
+                "fitting": fitting,
                 "looks": list(looks),
-                "lengths": lengths,
+                "texts": cut,
             }
 
         for select in SELECTS:
             for alpha in ALPHAS:
-                looks = ["frames", "gates", "split"] if alpha == 0.1 and select != "sigmoid" else []
-                put(f"{select} α={alpha:g}", [*looks, "map"], select=select, alpha=alpha)
+                looks = ["map"] if alpha == 0 else []
+                if select != "sigmoid" and alpha == 0.1:
+                    looks += ["frames", "shapes", "gates", "split"]
+                looks += ["line"] if alpha == 0.1 else []
+                looks += CONTROL_LOOKS if (select, alpha) == ("tanh", 0.0) else []
+                put(f"{select} α={alpha:g}", looks, select=select, alpha=alpha)
             put(f"plane {select}", ["plane"], select=select, alpha=0.1, key_dim=2)
             put(f"lengths {select}", ["sizes"], select=select, alpha=0.1, lengths=True)
+        put("plane tanh α=0", ["plane"], alpha=0.0, key_dim=2)
+        put("lengths tanh α=0", ["sizes"], alpha=0.0, lengths=True)
         put("fixed", learned=False, alpha=0.1)
-        for control in ("random", "disjoint", "all"):
+        for control in ("random", "all", "disjoint", "bias"):
             # Where documents outnumber entries, none can have entries of its own.
-            if control != "disjoint" or self.entries >= self.documents:
-                put(f"control {control}", control=control, alpha=0.0)
-        for layer in self.layers:
-            put(f"layer {layer}", layer=layer, alpha=0.1)
+            if control in ("random", "all") or self.entries >= self.documents:
+                looks = CONTROL_LOOKS if control in ("random", "all") else []
+                put(f"control {control}", looks, control=control, alpha=0.0)
+        # Behind the last one stands all that is above; time is compared, so all record alike.
+        for layer in self.layers[:-1]:
+            put(f"layer {layer}", ["shapes"], layer=layer, alpha=0.1)
+            put(f"layer {layer} α=0", layer=layer, alpha=0.0)
+            for control in ("random", "all"):
+                put(f"layer {layer} {control}", layer=layer, control=control, alpha=0.0)
         for dim in DIMS:
             for start in STARTS:
-                put(f"move {start} {dim}", start=start, key_dim=dim, alpha=1.0)
+                if (start, dim) != ("orthogonal", self.key_dim):  # that is tanh α=1
+                    put(f"move {start} {dim}", start=start, key_dim=dim, alpha=1.0)
             put(f"move sgd {dim}", key_dim=dim, alpha=1.0, optimizer="sgd", lr=0.1)
         for depth in DEPTHS:
-            put(f"depth {depth}", ["gradients"], depth=depth, select="relu", alpha=1.0, key_dim=2,
-                negative="random")  # fmt: skip
+            shared: Setting = {"depth": depth, "select": "relu", "key_dim": 2}
+            put(f"depth {depth}", ["gradients", "shapes"], alpha=1.0, negative="random", **shared)
+            put(f"depth {depth} α=0", alpha=0.0, **shared)
+            if depth in (DEPTHS[0], DEPTHS[-1]):
+                # Random negatives never touch the representations of documents; others do.
+                put(f"depth {depth} other", ["gradients"], alpha=1.0, **shared)
         for encoder in ENCODERS:
             put(f"encoder {encoder}", ["newcomers"], start=encoder, learned=False, alpha=0.1)
         for negative in NEGATIVES[1:]:
             put(f"negative {negative}", negative=negative, alpha=1.0)
+        for count in self.many:
+            shared = {**MANY_TEXTS, **MANY_MEMORY, "documents": count, "epochs": self.many_epochs}
+            put(f"many {count}", alpha=0.1, **shared)
+            put(f"many {count} α=0", alpha=0.0, **shared)
+            for control in ("random", "all"):
+                put(f"many {count} {control}", control=control, alpha=0.0, **shared)
         return found
 
     def run(self, folder: Path, jobs: int) -> dict[str, Any]:
         """Train every setting × seed and measure each."""
-        import joblib
-
         from mnemoscope.studies.documents_base import small_model
 
         if self.model is None:
             small_model(folder / "small", steps=self.base_steps)
-        work = [
-            (name, seed, setting)
-            for seed in range(self.seeds)
-            for name, setting in self.settings().items()
-        ]
-        pool = joblib.Parallel(
-            n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
+        names = [f"{name} seed {seed}" for seed in range(self.seeds) for name in self.settings()]
+        found = measure_all(
+            names, partial(_measure, self, folder), folder / "fits", jobs, "documents"
         )
-        found: dict[str, dict[int, Any]] = {}
-        with progress("documents", len(work)) as show:
-            tasks = (
-                joblib.delayed(_measure)(self, folder, *one, owner=os.getpid()) for one in work
-            )
-            for done, (name, seed, values) in enumerate(pool(tasks), start=1):
-                found.setdefault(name, {})[seed] = values
-                show(done, name)
         return {
             "fits": {
-                name: [found[name][seed] for seed in range(self.seeds)] for name in self.settings()
+                name: [found[f"{name} seed {seed}"] for seed in range(self.seeds)]
+                for name in self.settings()
             },
             "documents": self.documents,
             "segments": self.segments,
@@ -154,6 +182,7 @@ class DocumentsStudy(Study):
             "entries": self.entries,
             "key_dim": self.key_dim,
             "layers": list(self.layers),
+            "many": list(self.many),
             "model": self.model or "the small model",
         }
 
@@ -164,19 +193,8 @@ class DocumentsStudy(Study):
         return documents_page.tell(result)
 
 
-def _measure(
-    study: DocumentsStudy, folder: Path, name: str, seed: int, setting: Setting, owner: int
-) -> tuple[str, int, dict[str, Any]]:
-    """One training and what is seen of it, kept so that a stopped study goes on from there."""
+def _measure(study: DocumentsStudy, folder: Path, name: str) -> dict[str, Any]:
     from mnemoscope.studies.documents_fits import measure
-    from mnemoscope.studies.trials import _settle
 
-    if os.getpid() != owner:
-        _settle(owner)
-    kept = folder / "fits" / f"{name.replace(' ', '-')}-seed{seed}.json"
-    if kept.is_file():
-        values: dict[str, Any] = json.loads(kept.read_text())
-    else:
-        values = measure(study, folder, seed, setting)
-        write_whole(kept, json.dumps(values).encode())
-    return name, seed, values
+    setting, _, seed = name.rpartition(" seed ")
+    return measure(study, folder, int(seed), study.settings()[setting])

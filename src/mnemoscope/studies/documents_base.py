@@ -1,11 +1,12 @@
-"""The small language model of the study `documents`: half of CPython's help topics, one minute."""
+"""The small language model of the studies `documents` and `past`: half of CPython's help topics."""
 
 from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from mnemoscope.data.documents import Document, read_documents
 from mnemoscope.data.vocabulary import Merges
 from mnemoscope.progress import progress
 from mnemoscope.seeds import derive
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LENGTH, ROWS, LR = 64, 16, 3e-3
 
@@ -45,9 +49,11 @@ def small_model(
 ) -> tuple[Any, Any]:
     """Load the small model and its tokenizer, or train them once and leave them in ``folder``."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
 
-    # Its notes on optional parts of itself do not concern a reader of this study.
+    # Its notes on optional parts of itself, and bars that last a blink, concern nobody here.
     logging.getLogger("transformers").setLevel(logging.ERROR)
+    disable_progress_bar()
     if not (folder / "config.json").is_file():
         _train(folder, width, layers, words, steps)
     model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
@@ -74,21 +80,32 @@ def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> Non
     with torch.random.fork_rng():
         torch.manual_seed(derive(0, "small model"))
         model = GPTNeoXForCausalLM(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.1)
     generator = torch.Generator().manual_seed(derive(0, "small batches"))
-    with progress("small model", steps) as show:
+
+    def batch(step: int) -> Tensor:
+        starts = torch.randint(len(ids) - LENGTH, (ROWS, 1), generator=generator)
+        return ids[starts + torch.arange(LENGTH)]
+
+    train(model, batch, steps, "small model")
+    folder.mkdir(parents=True, exist_ok=True)
+    PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer).save_pretrained(folder)
+    model.save_pretrained(folder)
+
+
+def train(model: Any, batch: Callable[[int], Tensor], steps: int, label: str) -> None:
+    """Train a language model of `transformers` on what ``batch(step)`` gives, (R, T)."""
+    import torch
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.1)
+    with progress(label, steps) as show:
         for step in range(steps):
             for group in optimizer.param_groups:
                 warm = min(1.0, (step + 1) / 40)
                 group["lr"] = LR * warm * (0.05 + 0.95 * (1 + math.cos(math.pi * step / steps)) / 2)
-            starts = torch.randint(len(ids) - LENGTH, (ROWS, 1), generator=generator)
-            tokens = ids[starts + torch.arange(LENGTH)]
+            tokens = batch(step)
             loss = model(input_ids=tokens, labels=tokens, use_cache=False).loss
             optimizer.zero_grad()
             torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             show(step + 1, f"loss {float(loss.detach()):.2f}")
-    folder.mkdir(parents=True, exist_ok=True)
-    PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer).save_pretrained(folder)
-    model.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""The second half of the page of the study `documents`: what entries and representations do."""
+"""Sections of the study `documents` about what entries do, and how the loss depends on them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 
 from mnemoscope.document import Figure, Section, Table
 from mnemoscope.figure import Reference, Series, bars, heatmap, lines
-from mnemoscope.studies.documents import ENCODERS, NEGATIVES, SELECTS
+from mnemoscope.studies.documents import NEGATIVES, SELECTS
 from mnemoscope.studies.documents_telling import (
+    CONTROLS,
     LABELS,
     LOSS,
+    Floats,
     Result,
     over_seeds,
     said,
@@ -19,51 +21,14 @@ from mnemoscope.studies.documents_telling import (
 )
 
 
-def encoders_section(result: Result) -> Section:
-    """Question 7."""
-    rows = []
-    words = []
-    for name, label in {
-        "fixed": "orthogonal, fixed",
-        "encoder tfidf": "TF-IDF of the words",
-        "encoder hidden": "mean hidden state",
-    }.items():
-        fits = result["fits"][name]
-        late: list[Any] = [None] * 3
-        if "newcomers" in fits[0]:
-            found = {
-                k: np.array([fit["newcomers"][k] for fit in fits]) for k in fits[0]["newcomers"]
-            }
-            gain = found["none"] - found["right"]
-            late = [float(gain.mean()), float(found["named"].mean()), float(found["wrong"].mean())]
-            verb = "gains" if gain.min() > 0 else "loses" if gain.max() < 0 else "may gain or lose"
-            words.append(f"{label}: an unseen text {verb} ({said(gain, '+.2f')} nats per token)")
-        means = [float(over_seeds(result, name, key).mean()) for key in ("right", "wrong", "named")]
-        rows.append([label, *means, *late[:2]])
-    return Section(
-        "7 · Representations that are read off the text",
-        [
-            "Documents with free representations know nothing of each other. An encoder gives an "
-            "unseen document a place without training. " + "; ".join(words) + ".",
-            Table(
-                "Free representations and encoders",
-                ["representation", "right", "wrong", "named", "unseen: gain", "unseen: named"],
-                rows,
-                f"{len(ENCODERS)} encoders, representations not trained. Unseen: texts that were "
-                "not learnt, under the representation the encoder gives them. Means over seeds.",
-            ),
-        ],
-    )
-
-
 def signs_section(result: Result) -> Section:
     """Question 8."""
-    names = [f"{select} α=0.1" for select in ("tanh", "relu")]
+    names = [*(f"{select} α=0.1" for select in ("tanh", "relu")), *CONTROLS]
     kinds = list(result["fits"][names[0]][0]["gates"])
     series, rows = [], []
     for name in names:
         values = np.array([[fit["gates"][kind] for kind in kinds] for fit in result["fits"][name]])
-        label = LABELS[name.split()[0]]
+        label = CONTROLS.get(name) or LABELS[name.split()[0]]
         series.append(Series(label, kinds, values.mean(0), values.min(0), values.max(0)))
         rows += [
             {"selection": label, "seed": seed, "gates": kind, "loss": value}
@@ -90,7 +55,8 @@ def signs_section(result: Result) -> Section:
             Figure(
                 "Gates changed by hand",
                 bars(series, "", LOSS, references=[Reference(float(none.mean()), "no memory")]),
-                "Loss under the right document. Whiskers: lowest to highest seed.",
+                "Loss under the right document; α = 0.1 but for the controls with masks of zeros "
+                "and ones. Whiskers: lowest to highest seed.",
                 rows,
             ),
             Table(
@@ -108,14 +74,16 @@ def raised_section(result: Result) -> Section:
     """Question 9."""
     name = "tanh α=0.1"
     fits = [fit["split"] for fit in result["fits"][name]]
-    shares = np.array([sum(f["raised"]) / (sum(f["raised"]) + sum(f["lowered"])) for f in fits])
+    shares = _raised(result, name)
     first = fits[0]
     series = [
         Series("own words raised", first["names"], first["raised"]),
         Series("others lowered (log Z)", first["names"], first["lowered"]),
     ]
-    relu = [fit["split"] for fit in result["fits"]["relu α=0.1"]]
-    other = np.array([sum(f["raised"]) / (sum(f["raised"]) + sum(f["lowered"])) for f in relu])
+    others = [
+        f"{said(100 * _raised(result, other), '.0f')} % with {label.removeprefix('control: ')}"
+        for other, label in {"relu α=0.1": "ReLU", **CONTROLS}.items()
+    ]
     words = [
         [
             seed,
@@ -129,8 +97,7 @@ def raised_section(result: Result) -> Section:
         "9 · Raise one's own words, or lower the others?",
         [
             f"log p = logit − log Z, exactly. Raising the document's own words makes "
-            f"{said(100 * shares, '.0f')} % of the gain with tanh, {said(100 * other, '.0f')} % "
-            "with ReLU.",
+            f"{said(100 * shares, '.0f')} % of the gain with tanh, " + ", ".join(others) + ".",
             Figure(
                 "Where the gain comes from",
                 bars(series, "", "gain (nats per token)"),
@@ -149,6 +116,12 @@ def raised_section(result: Result) -> Section:
             ),
         ],
     )
+
+
+def _raised(result: Result, name: str) -> Floats:
+    """Share of the gain that is raising own words, one number a seed."""
+    fits = [fit["split"] for fit in result["fits"][name]]
+    return np.array([sum(f["raised"]) / (sum(f["raised"]) + sum(f["lowered"])) for f in fits])
 
 
 def smooth_section(result: Result) -> Section:
@@ -178,6 +151,10 @@ def smooth_section(result: Result) -> Section:
         share = np.array([f["steepest"] / f["bound"] for f in fits])
         rows.append([LABELS[select], float(miss.mean()), float(half.mean()), float(share.mean())])
         words.append((LABELS[select], miss, share))
+    free = [fit["plane"] for fit in result["fits"]["plane tanh α=0"]]
+    rows.append(["tanh, control: α = 0",
+                 *(float(np.mean([np.mean(f[key]) for f in free])) for key in ("miss", "half")),
+                 float(np.mean([f["steepest"] / f["bound"] for f in free]))])  # fmt: skip
     misses = "; ".join(f"{name} {said(miss)}" for name, miss, _ in words)
     grid_step = 2 / ((len(result["fits"]["plane tanh"][0]["plane"]["ticks"]) - 1) * 2**0.5)
     broken = max(float(share.max()) for _, _, share in words)
@@ -187,26 +164,55 @@ def smooth_section(result: Result) -> Section:
             f"Distance from a document's own representation to the place of lowest loss, in radii "
             f"of the plane: {misses}. One step of the grid is {grid_step:.2f}. In the paper's "
             "figure tanh is nearest, then ReLU, then sigmoid.",
-            f"Selections never change faster than the bound σ_max(W) · Lipschitz constant of the "
+            "How fast selections may change is bounded by σ_max(W) · Lipschitz constant of the "
             f"activation: the steepest pair reaches {broken:.0%} of it.",
             *figures,
             Table(
                 "Smoothness in the plane",
                 ["selection", "miss", "share under half height", "steepest / bound"],
                 rows,
-                "Two numbers a document, α = 0.1, three documents each, means over seeds.",
+                "Two numbers a document, α = 0.1 where nothing else is said, three documents each, "
+                "means over seeds. Masks that nobody learns have no plane.",
             ),
+            _between(result),
         ],
+    )
+
+
+def _between(result: Result) -> Figure:
+    """The loss on the line from one representation to another."""
+    names = {f"{select} α=0.1": LABELS[select] for select in SELECTS} | CONTROLS
+    series, rows = [], []
+    for name, label in names.items():
+        fits = [fit["line"] for fit in result["fits"][name]]
+        shares = fits[0]["share"]
+        values = np.array([np.mean(fit["losses"], axis=0) for fit in fits])
+        series.append(Series(label, shares, values.mean(0), values.min(0), values.max(0)))
+        rows += [
+            {"memory": label, "seed": seed, "pair": pair, "share": share, "loss": loss}
+            for seed, fit in enumerate(fits)
+            for pair, losses in enumerate(fit["losses"])
+            for share, loss in zip(shares, losses, strict=True)
+        ]
+    none = float(over_seeds(result, "tanh α=0.1", "none").mean())
+    return Figure(
+        "From one document's representation to another's",
+        lines(series, "share of the way", LOSS, references=[Reference(none, "no memory")]),
+        "Loss of the first document's text; three pairs a seed, α = 0.1 but for the controls, "
+        "whose masks are mixed. Line: mean over seeds; band: lowest to highest seed.",
+        rows,
     )
 
 
 def sizes_section(result: Result) -> Section:
     """Question 11."""
     series, rows, words = [], [], []
-    for select in SELECTS:
-        fits = [fit["sizes"] for fit in result["fits"][f"lengths {select}"]]
+    names = {f"lengths {select}": LABELS[select] for select in SELECTS}
+    names["lengths tanh α=0"] = "tanh, control: α = 0"
+    for name, label in names.items():
+        fits = [fit["sizes"] for fit in result["fits"][name]]
         found = np.array([np.corrcoef(f["tokens"], f["size"])[0, 1] for f in fits])
-        words.append(f"{LABELS[select]} R = {said(found)}")
+        words.append(f"{label} R = {said(found)}")
         tokens = sorted(set(fits[0]["tokens"]))
         sizes = np.array(
             [
@@ -215,9 +221,9 @@ def sizes_section(result: Result) -> Section:
                 for f in fits
             ]
         )  # fmt: skip
-        series.append(Series(LABELS[select], tokens, sizes.mean(0), sizes.min(0), sizes.max(0)))
+        series.append(Series(label, tokens, sizes.mean(0), sizes.min(0), sizes.max(0)))
         rows += [
-            {"selection": LABELS[select], "seed": seed, "tokens": t, "size": s, "open": o}
+            {"selection": label, "seed": seed, "tokens": t, "size": s, "open": o}
             for seed, f in enumerate(fits)
             for t, s, o in zip(f["tokens"], f["size"], f["on"], strict=True)
         ]
@@ -226,7 +232,8 @@ def sizes_section(result: Result) -> Section:
         [
             "Correlation of a document's length with the sum of its gates' sizes: "
             + "; ".join(words)
-            + ". The paper reports 0.97 for tanh, 0.86 for ReLU, 0.79 for sigmoid.",
+            + ". The paper reports 0.97 for tanh, 0.86 for ReLU, 0.79 for sigmoid. Masks that "
+            "nobody learns, random or all on, have one size for every length: R = 0 by making.",
             Figure(
                 "Size of the selection against length",
                 lines(series, "tokens of the document", "sum of the sizes of its gates"),
@@ -255,8 +262,8 @@ def negatives_section(result: Result) -> Section:
             seed_bars(
                 result,
                 "Wrong and random document by kind of negative",
-                "tanh, α = 1.",
-                names,
+                "tanh, α = 1 but for the controls.",
+                names | CONTROLS,
                 {"right": "right document", "wrong": "wrong document", "random": "random document"},
             ),
         ],

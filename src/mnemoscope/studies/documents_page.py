@@ -8,20 +8,22 @@ from typing import Any
 import numpy as np
 
 from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Series, heatmap, lines
-from mnemoscope.studies.documents import ALPHAS, DEPTHS, DIMS, SELECTS, STARTS
+from mnemoscope.figure import heatmap
+from mnemoscope.studies.documents import ALPHAS, MANY_TEXTS, SELECTS
 from mnemoscope.studies.documents_insides import (
-    encoders_section,
     negatives_section,
     raised_section,
     signs_section,
     sizes_section,
     smooth_section,
 )
+from mnemoscope.studies.documents_maps import depths_section, encoders_section, moves_section
 from mnemoscope.studies.documents_telling import (
+    CONTROLS,
     LABELS,
     Result,
     every,
+    means,
     over_seeds,
     said,
     seed_bars,
@@ -35,6 +37,7 @@ NAMES = {
     "control random": "fixed random masks, α = 0",
     "control disjoint": "entries of its own, α = 0",
     "control all": "all entries on, α = 0",
+    "control bias": "one vector a document, α = 0",
 }
 
 
@@ -45,14 +48,15 @@ def tell(result: Result) -> Sequence[Section]:
         _bias(result),
         watching(result),
         _layers(result),
-        _moves(result),
-        _depths(result),
+        moves_section(result),
+        depths_section(result),
         encoders_section(result),
         signs_section(result),
         raised_section(result),
         smooth_section(result),
         sizes_section(result),
         negatives_section(result),
+        *([_many(result)] if result["many"] else []),
     ]
 
 
@@ -75,12 +79,16 @@ def _works(result: Result) -> Section:
     )
     names = {name: label for name, label in NAMES.items() if name in result["fits"]}
     rows: list[list[Any]] = [
-        [label, *(float(over_seeds(result, name, key).mean()) for key in ("right", "wrong")),
-         float(over_seeds(result, name, "named").mean()),
-         float(over_seeds(result, name, "later right").mean()),
-         float(over_seeds(result, name, "later none").mean())]
+        [label, *means(result, name, ("right", "wrong", "zero", "named"))]
+        + [
+            float((over_seeds(result, name, none) - over_seeds(result, name, under)).mean())
+            for none, under in (("later none", "later right"), ("unrelated none", "unrelated"))
+        ]
         for name, label in names.items()
-    ]  # fmt: skip
+    ]
+    unrelated = over_seeds(result, "tanh α=0.1", "unrelated") - over_seeds(
+        result, "tanh α=0.1", "unrelated none"
+    )
     gaps = [
         over_seeds(result, name, "wrong") - over_seeds(result, name, "right")
         for name in ("tanh α=0", "control random")
@@ -102,7 +110,9 @@ def _works(result: Result) -> Section:
             f"With all entries on, right and wrong differ by {every_on.max():.3f} at most: "
             "there is nothing left that could tell documents apart.",
             f"On the next segment of the same document, which was not learnt, the memory "
-            f"{helped}: {said(later, '+.2f')} nats per token gained.{kept}",
+            f"{helped}: {said(later, '+.2f')} nats per token gained.{kept} Under a document, the "
+            f"loss of a text that has nothing to do with it changes by {said(unrelated, '+.2f')}"
+            + (": set a document for its own text only." if unrelated.min() > 0 else "."),
             seed_bars(
                 result,
                 "Right, wrong and random document",
@@ -112,10 +122,13 @@ def _works(result: Result) -> Section:
             ),
             Table(
                 "Who is named",
-                ["memory", "right", "wrong", "named", "next segment", "next, no memory"],
+                ["memory", "right", "wrong", "zero", "named", "next: gain", "unrelated: gain"],
                 rows,
-                f"Named: share of segments whose own document gives the lowest loss of all; chance "
-                f"is {1 / result['documents']:.2f}. Means over seeds.",
+                "Zero: a representation of zeros. Named: share of segments whose own document "
+                f"gives the lowest loss of all; chance is {1 / result['documents']:.2f}. Next: "
+                "the segment that follows what was learnt; unrelated: texts nobody learnt, under "
+                "the documents; gain: loss without memory minus loss under the document. Means "
+                "over seeds.",
             ),
         ],
     )
@@ -157,13 +170,13 @@ def _bias(result: Result) -> Section:
             "Contamination is what a wrong document still helps at α = 0, loss without memory "
             f"minus loss under the wrong one: {'; '.join(words)}.",
             f"Guidance is not free: from α = 0 to 1 the right document's loss with tanh changes by "
-            f"{said(cost, '+.2f')} at the same number of steps. It pins the wrong document: with "
-            f"sigmoid and α = 1 its loss is {said(far, '+.2f')} away from τ.",
+            f"{said(cost, '+.2f')} at the same number of steps. What it buys: with sigmoid and "
+            f"α = 1 the wrong document's loss is {said(far, '+.2f')} away from τ.",
             seed_bars(
                 result,
                 "Selection and strength of guidance",
                 "Loss of the learnt texts.",
-                names,
+                names | {k: v for k, v in CONTROLS.items() if k not in names},
                 {"right": "right document", "wrong": "wrong document"},
             ),
             *figures,
@@ -173,12 +186,24 @@ def _bias(result: Result) -> Section:
 
 def _layers(result: Result) -> Section:
     layers = result["layers"]
-    names = {f"layer {layer}": f"block {layer}" for layer in layers}
+    last = {"": "tanh α=0.1", " α=0": "tanh α=0", " random": "control random",
+            " all": "control all"}  # fmt: skip
+
+    def setting(layer: int, kind: str) -> str:
+        return last[kind] if layer == layers[-1] else f"layer {layer}{kind}"
+
+    names = {setting(layer, ""): f"block {layer}" for layer in layers}
     found = [over_seeds(result, name, "right") for name in names]
     best = int(np.argmin([one.mean() for one in found]))
     sure = all(found[best].max() < one.min() for place, one in enumerate(found) if place != best)
     apart = "stay above it in every seed" if sure else "overlap"
     seconds = [float(over_seeds(result, name, "seconds").mean()) for name in names]
+    kinds = {"": "α = 0.1", " α=0": "α = 0", " random": "random masks", " all": "all entries on"}
+    rows: list[list[Any]] = [
+        [label, which, *(means(result, setting(layer, kind), (which,))[0] for layer in layers)]
+        for kind, label in kinds.items()
+        for which in ("right", "wrong")
+    ]
     return Section(
         "4 · Which layer?",
         [
@@ -193,99 +218,44 @@ def _layers(result: Result) -> Section:
                 names,
                 {"right": "right document", "wrong": "wrong document"},
             ),
+            Table(
+                "Blocks and controls",
+                ["memory", "document", *(f"block {layer}" for layer in layers)],
+                rows,
+                "Loss, also without guidance, with random masks and with all entries on behind "
+                "every block. Means over seeds.",
+            ),
         ],
     )
 
 
-def _moves(result: Result) -> Section:
-    rows: list[list[Any]] = []
-    for start in (*STARTS, "sgd"):
-        for dim in DIMS:
-            name = f"move {start} {dim}"
-            rows.append(
-                ["SGD, orthogonal" if start == "sgd" else f"Adam, {start}", dim]
-                + [float(over_seeds(result, name, key).mean())
-                   for key in ("moved", "selection moved", "right", "named")]
-            )  # fmt: skip
-    small, large = DIMS[0], DIMS[-1]
-    unit = [over_seeds(result, f"move random {dim}", "moved") for dim in (small, large)]
-    turned = [over_seeds(result, f"move orthogonal {dim}", "moved") for dim in (small, large)]
-    cost = over_seeds(result, "fixed", "right") - over_seeds(result, "tanh α=0.1", "right")
-    start_decides = ""
-    if unit[1].max() < unit[0].min() and turned[1].min() > turned[0].max():
-        start_decides = (
-            " Adam moves every coordinate about equally far, so the size of the start decides and "
-            "not the room there is."
+def _many(result: Result) -> Section:
+    kinds = {"": "learned, α = 0.1", " α=0": "learned, α = 0", " random": "random masks, α = 0",
+             " all": "all entries on, α = 0"}  # fmt: skip
+    keys = ("right", "wrong", "none", "named", "seconds")
+    rows: list[list[Any]] = [
+        [count, label, *means(result, f"many {count}{kind}", keys)]
+        for count in result["many"]
+        for kind, label in kinds.items()
+    ]
+    words = []
+    for count in result["many"]:
+        named, seconds = (over_seeds(result, f"many {count}", key) for key in ("named", "seconds"))
+        words.append(
+            f"{count} documents are named {said(100 * named, '.1f')} % after "
+            f"{said(seconds, '.0f')} CPU seconds of learning"
         )
     return Section(
-        "5 · Do representations move?",
+        "13 · How many documents?",
         [
-            f"From coordinates of size one, those of {small} numbers move by {said(unit[0])} of "
-            f"their length and those of {large} by {said(unit[1])}; from the orthogonal start, "
-            f"whose coordinates shrink with their number, by {said(turned[0])} and "
-            f"{said(turned[1])}.{start_decides}",
-            f"Does it matter? Representations that may not move at all cost {said(cost, '+.2f')} "
-            "nats per token.",
+            "; ".join(words) + ".",
             Table(
-                "How far representations go",
-                ["start", "size", "moved", "selection moved", "right", "named"],
+                "Many documents",
+                ["documents", "memory", "right", "wrong", "none", "named", "CPU seconds"],
                 rows,
-                "Distance travelled relative to the length at the start, for representations and "
-                "for the gates they make. tanh, α = 1, means over seeds.",
-            ),
-        ],
-    )
-
-
-def _depths(result: Result) -> Section:
-    names = {f"depth {depth}": f"{depth}" for depth in DEPTHS}
-    first, last = f"depth {DEPTHS[0]}", f"depth {DEPTHS[-1]}"
-    moved = [over_seeds(result, name, "moved") for name in (first, last)]
-    ratio = [over_seeds(result, name, "apart / length") for name in (first, last)]
-    way = "more" if moved[1].min() > moved[0].max() else (
-        "less" if moved[1].max() < moved[0].min() else "neither surely more nor less"
-    )  # fmt: skip
-    dead = [over_seeds(result, name, "dead") for name in names]
-    rows: list[list[Any]] = [
-        [int(label)]
-        + [float(over_seeds(result, name, key).mean())
-           for key in ("right", "wrong", "dead", "length", "apart", "apart / length", "moved")]
-        for name, label in names.items()
-    ]  # fmt: skip
-    curves = []
-    for name in (first, last):
-        for term in ("right", "wrong"):
-            tracks = [fit["gradients"] for fit in result["fits"][name]]
-            values = np.array([[one[term] for one in track] for track in tracks])
-            steps = [one["step"] for one in tracks[0]]
-            label = f"{'remembering' if term == 'right' else 'guidance'}, depth {names[name]}"
-            curves.append(Series(label, steps, values.mean(0), values.min(0), values.max(0)))
-    return Section(
-        "6 · Would a nonlinear map move them more?",
-        [
-            f"Representations move {way} under {DEPTHS[-1]} layers than under one: "
-            f"{said(moved[1])} against {said(moved[0])}. Dead entries, closed for every document: "
-            + ", ".join(
-                f"{one.mean():.0%} at depth {d}" for d, one in zip(DEPTHS, dead, strict=True)
-            )
-            + f". Distance between selections over their length goes from {said(ratio[0])} to "
-            f"{said(ratio[1])}.",
-            Table(
-                "Depth of the map from representation to entries",
-                ["depth", "right", "wrong", "dead", "length", "apart", "apart / length", "moved"],
-                rows,
-                "ReLU, two numbers a document, random negatives, α = 1. Means over seeds.",
-            ),
-            Figure(
-                "Gradient at the representations",
-                lines(curves, "step", "norm of the gradient"),
-                "The two terms of the loss apart. Line: mean over seeds; band: lowest to highest.",
-                [
-                    {"setting": name, "seed": seed, **one}
-                    for name in (first, last)
-                    for seed, fit in enumerate(result["fits"][name])
-                    for one in fit["gradients"]
-                ],
+                f"{MANY_TEXTS['segments']} segments of {MANY_TEXTS['segment']} tokens each; at "
+                "most 200 segments, evenly taken, are named among all documents. Means over "
+                "seeds; seconds are those of one thread on the machine that made this page.",
             ),
         ],
     )

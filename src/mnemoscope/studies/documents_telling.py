@@ -15,6 +15,12 @@ Floats = NDArray[np.float64]
 Result = dict[str, Any]
 LABELS = {"tanh": "tanh", "relu": "ReLU", "sigmoid": "sigmoid"}
 LOSS = "loss (nats per token)"
+# What every claim of guidance or of a learned selection has to be compared with.
+CONTROLS = {
+    "tanh α=0": "control: α = 0",
+    "control random": "control: random masks",
+    "control all": "control: all entries on",
+}
 
 
 def over_seeds(result: Result, name: str, key: str) -> Floats:
@@ -73,3 +79,11 @@ def seed_bars(
     return Figure(
         title, drawn, f"{caption} {spread}", seed_rows(result, list(settings), list(keys))
     )
+
+
+def means(result: Result, name: str, keys: Sequence[str]) -> list[float | None]:
+    """Means over seeds; None where a setting has no such number."""
+    return [
+        float(over_seeds(result, name, key).mean()) if key in result["fits"][name][0] else None
+        for key in keys
+    ]

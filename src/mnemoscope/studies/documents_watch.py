@@ -8,6 +8,7 @@ import numpy as np
 
 from mnemoscope.document import Figure, Section
 from mnemoscope.figure import Series, heatmap, lines
+from mnemoscope.studies.documents_telling import CONTROLS
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -16,31 +17,35 @@ if TYPE_CHECKING:
 def watching(result: dict[str, Any]) -> Section:
     """An animation of one training, and the shape of all selections over time."""
     tracks = {
-        label: [fit["frames"] for fit in result["fits"][f"{select} α=0.1"]]
+        label: result["fits"][f"{select} α=0.1"]
         for select, label in (("tanh", "tanh"), ("relu", "ReLU"))
     }
-    first = tracks["tanh"][0]
-    series, rows, words = [], [], []
+    first = tracks["tanh"][0]["frames"]
+    words = []
     for label, fits in tracks.items():
-        steps = fits[0]["steps"]
-        values = np.array([[shape["apart / length"] for shape in fit["shapes"]] for fit in fits])
-        series.append(Series(label, steps, values.mean(0), values.min(0), values.max(0)))
         # By when the selection is nine tenths of the way to where it ends up.
         spans = np.array(
             [
-                [
-                    np.linalg.norm(np.subtract(one, fit["selections"][-1]))
-                    for one in fit["selections"]
-                ]
-                for fit in fits
+                [np.linalg.norm(np.subtract(one, grids[-1])) for one in grids]
+                for grids in (fit["frames"]["selections"] for fit in fits)
             ]
         )
+        steps = fits[0]["frames"]["steps"]
         there = [int(steps[int(np.argmax(row <= 0.1 * row[0]))]) for row in spans]
         words.append(f"{label} after {min(there)} to {max(there)} of {steps[-1] + 1} steps")
+    series, rows = [], []
+    for label, fits in {
+        **tracks,
+        **{label: result["fits"][name] for name, label in CONTROLS.items()},
+    }.items():
+        shapes = [fit["shapes"] for fit in fits]
+        values = np.array([[shape["apart / length"] for shape in one] for one in shapes])
+        steps = [shape["step"] for shape in shapes[0]]
+        series.append(Series(label, steps, values.mean(0), values.min(0), values.max(0)))
         rows += [
-            {"selection": label, "seed": seed, "step": step, **shape}
-            for seed, fit in enumerate(fits)
-            for step, shape in zip(fit["steps"], fit["shapes"], strict=True)
+            {"selection": label, "seed": seed, **shape}
+            for seed, one in enumerate(shapes)
+            for shape in one
         ]
     return Section(
         "3 · Watch it being learnt",
@@ -61,7 +66,7 @@ def watching(result: dict[str, Any]) -> Section:
             Figure(
                 "How far apart documents lie",
                 lines(series, "step", "distance between selections / their length"),
-                "α = 0.1. Line: mean over seeds; band: lowest to highest seed.",
+                "α = 0.1 but for the controls. Line: mean over seeds; band: lowest to highest.",
                 rows,
             ),
         ],

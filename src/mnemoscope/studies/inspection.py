@@ -19,9 +19,9 @@ from mnemoscope.lenses.information import Information
 from mnemoscope.lenses.reader import Reader, check_same_tokens, open_reader, to_batches
 from mnemoscope.lenses.similarity import Similarity
 from mnemoscope.lenses.waves import look
+from mnemoscope.progress import progress
 from mnemoscope.studies.waves_model import sections
 from mnemoscope.studies.waves_summary import summary
-from mnemoscope.training.progress import progress
 
 Ints = NDArray[np.int64]
 # How many groups of frequency are compared when nobody says how many tokens each must have.

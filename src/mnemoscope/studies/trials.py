@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from mnemoscope.files import write_whole
+from mnemoscope.progress import progress
 from mnemoscope.training.config import RunConfig
-from mnemoscope.training.progress import progress
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,42 @@ def _run(trial: Trial, folder: Path, examine: Examine, owner: int) -> tuple[str,
         values = {"diverged": str(error)}
     write_whole(answer, json.dumps(values).encode())
     return trial.name, values
+
+
+# Trains and measures what a name stands for; plain values that JSON can hold.
+Measure = Callable[[str], dict[str, Any]]
+
+
+def measure_all(
+    names: Sequence[str], measure: Measure, folder: Path, jobs: int, label: str
+) -> dict[str, dict[str, Any]]:
+    """Measure every name, ``jobs`` at a time, and keep each answer in a file of its own.
+
+    For trainings of a few seconds, which are not worth a run folder and checkpoints.
+    """
+    import joblib
+
+    pool = joblib.Parallel(
+        n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
+    )
+    found: dict[str, dict[str, Any]] = {}
+    with progress(label, len(names)) as show:
+        work = (joblib.delayed(_measure)(name, measure, folder, os.getpid()) for name in names)
+        for name, values in pool(work):
+            found[name] = values
+            show(len(found), name)
+    return {name: found[name] for name in names}
+
+
+def _measure(name: str, measure: Measure, folder: Path, owner: int) -> tuple[str, dict[str, Any]]:
+    if os.getpid() != owner:
+        _settle(owner)
+    kept = folder / f"{name.replace(' ', '-')}.json"
+    if kept.is_file():
+        return name, json.loads(kept.read_text())
+    values = measure(name)
+    write_whole(kept, json.dumps(values).encode())
+    return name, values
 
 
 @cache

@@ -20,11 +20,11 @@ from mnemoscope.data.batch import NO_QUESTION, Batch
 from mnemoscope.errors import InterruptedRunError, UserError
 from mnemoscope.files import held
 from mnemoscope.models.model import SequenceModel, StreamState
+from mnemoscope.progress import progress
 from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig, Training
 from mnemoscope.training.evaluate import encode, evaluate
-from mnemoscope.training.progress import progress
 from mnemoscope.training.run import Run
 from mnemoscope.training.schedule import learning_rate
 

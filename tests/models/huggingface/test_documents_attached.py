@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hf_families import FAMILIES, WORDS, build, prompt, texts
@@ -13,6 +14,7 @@ import mnemoscope as ms
 from mnemoscope.errors import UserError
 from mnemoscope.models.huggingface.config import DocumentOptions, Guidance
 from mnemoscope.models.huggingface.documents import DocumentMemory
+from mnemoscope.models.huggingface.texts import Documents
 
 NAMES = list(texts())
 # Random weights say less than a blind guess: there is no room for guidance above their loss.
@@ -175,14 +177,55 @@ def test_kept_hidden_states_train_as_the_hooked_model(layer: int) -> None:
         torch.testing.assert_close(weight, found[1][1][name], atol=1e-6, rtol=0)
 
 
-def test_a_bfloat16_base() -> None:
-    model = build("llama").to(torch.bfloat16)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_base_in_half_precision(dtype: torch.dtype) -> None:
+    model = build("llama").to(dtype)
     memory = ms.attach(model, "documents", entries=16)
     run = memory.fit(texts(), PLAIN, epochs=10)
     assert run.right < run.none
     assert memory.store.values.dtype == torch.float32
     with memory.document(NAMES[0]):
-        assert logits(model, prompt()).dtype == torch.bfloat16
+        assert logits(model, prompt()).dtype == dtype
+
+
+def test_dropout_and_trainable_weights_of_the_base_stay_out() -> None:
+    found = []
+    for training in (False, True):
+        model = build("opt").train(training)
+        memory = ms.attach(model, "documents", entries=8)
+        model.requires_grad_(True)
+        found.append(memory.fit(texts(), PLAIN, epochs=3).losses)
+        assert model.training is training
+        assert all(weight.grad is None for weight in model.parameters())
+    assert found[0] == found[1]
+
+
+def test_a_tied_unembedding() -> None:
+    model = build("qwen2", tie_word_embeddings=True)
+    memory = ms.attach(model, "documents", entries=8)
+    before = model.lm_head.weight.clone()
+    run = memory.fit(texts(), PLAIN, epochs=5)
+    assert run.right < run.none
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    assert torch.equal(model.lm_head.weight, before)
+
+
+# Dynamo looks at .grad of all that it traces.
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+@pytest.mark.parametrize("first", ["compiled", "attached"])
+def test_a_compiled_model(first: str) -> None:
+    model = build("llama", layers=1)
+    base = logits(model, prompt())
+    compiled = torch.compile(model, backend="eager") if first == "compiled" else model
+    memory = ms.attach(compiled, "documents", entries=8)
+    memory.fit(texts(), PLAIN, epochs=1)
+    if first == "attached":
+        compiled = torch.compile(model, backend="eager")
+    with memory.document(NAMES[0]):
+        found = logits(compiled, prompt())
+        torch.testing.assert_close(found, logits(model, prompt()))
+    assert float((found - base).abs().max()) > 0
+    torch.testing.assert_close(logits(compiled, prompt()), base)
 
 
 def test_gradient_checkpointing_gives_the_same_gradients() -> None:
@@ -203,13 +246,17 @@ def test_gradient_checkpointing_gives_the_same_gradients() -> None:
 def test_saved_and_loaded_is_the_same_memory(tmp_path: Path) -> None:
     model = build("qwen2")
     memory = ms.attach(model, "documents", layer=1, entries=8, select="relu", depth=2)
-    memory.fit({"a.b": texts()["text 0"], "ü/..": texts()["text 1"]}, PLAIN, epochs=3)
+    given = {"a.b": texts()["text 0"], "ü/..": texts()["text 1"]}
+    memory.fit(Documents(given, segment=10), PLAIN, epochs=3)
+    found = memory.contexts(given).losses
+    assert len(found) == 6
     with memory.document("a.b"):
         expected = logits(model, prompt())
     memory.save(tmp_path / "kept")
     memory.detach()
     again = DocumentMemory.load(tmp_path / "kept", model)
     assert again.names == ["a.b", "ü/.."]
+    assert np.array_equal(again.contexts(given).losses, found)
     with again.document("a.b"):
         assert torch.equal(logits(model, prompt()), expected)
     again.detach()
@@ -255,6 +302,8 @@ def test_forgetting_and_adding() -> None:
         pass
     run = memory.add("new", texts(1, seed=9)["text 0"], epochs=30)
     assert run.names == ["new"]
+    assert memory.contexts().names == [*NAMES[1:], "new"]
+    assert len(memory.contexts().owner) == 4
     with memory.document(NAMES[1]):
         torch.testing.assert_close(logits(model, prompt()), before)
     others = kept.pick(NAMES[1:])
@@ -276,7 +325,7 @@ def test_every_negative_learns(negative: str) -> None:
     assert moment.selection.shape == (4, 16)
 
 
-@pytest.mark.parametrize("control", ["all", "random", "disjoint"])
+@pytest.mark.parametrize("control", ["all", "random", "disjoint", "bias"])
 def test_controls_keep_their_masks(control: str) -> None:
     memory = ms.attach(build("gpt2"), "documents", entries=16, control=control)
     run = memory.fit(texts(), Guidance(alpha=0), epochs=20)
@@ -287,15 +336,18 @@ def test_controls_keep_their_masks(control: str) -> None:
         assert found.right.mean() == pytest.approx(found.wrong.mean())
     else:
         assert found.right.mean() < found.wrong.mean()
+    if control == "bias":
+        added = memory.store(torch.randn(1, 5, 32), memory.selection()[:1])[0].detach()
+        assert torch.equal(added, added[:1].expand(5, -1))
 
 
-@pytest.mark.parametrize("start", ["tfidf", "hidden", "random", "small"])
+@pytest.mark.parametrize("start", ["tfidf", "shingles", "hidden", "random", "small"])
 def test_every_start_learns(start: str) -> None:
     memory = ms.attach(build("llama"), "documents", start=start, learned=False, entries=16)
     run = memory.fit(texts(), PLAIN, epochs=20)
     assert run.moved == 0
     assert run.right < run.none
-    if start in ("tfidf", "hidden"):
+    if start in ("tfidf", "shingles", "hidden"):
         # A text that comes later needs no training to have a place.
         assert memory.add("late", texts(1, seed=5)["text 0"]).steps == 0
 

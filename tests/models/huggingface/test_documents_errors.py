@@ -81,6 +81,17 @@ def test_segments_predict_every_token_once(tmp_path: Path) -> None:
         Documents(ids, segment=4, overlap=4)
 
 
+def test_padding_is_neither_learnt_nor_counted() -> None:
+    """Padding has the id of a word, and of the end in many models: only the mask tells."""
+    memory = ms.attach(build("gpt2"), "documents", entries=4)
+    given = {"short": IDS[:5], "long": list(range(20, 50)), "zeros": [0, 0, 2, 2, 0, 2]}
+    memory.fit(given, PLAIN, epochs=2)
+    together = memory.contexts(given)
+    for place, name in enumerate(given):
+        alone = memory.contexts({name: given[name]})
+        assert alone.right[0] == pytest.approx(together.right[place], abs=1e-5)
+
+
 def test_documents_longer_than_the_context_are_cut() -> None:
     memory = ms.attach(build("gpt2"), "documents", entries=4)
     long = torch.randint(3, 60, (300,)).tolist()
@@ -151,6 +162,54 @@ def test_models_that_cannot_be() -> None:
     with pytest.raises(UserError, match="already"):
         ms.attach(model, "documents", layer=0)
     ms.attach(model, "documents", layer=1)
+
+
+def test_models_that_are_not_all_here() -> None:
+    model = build("gpt2")
+    model.hf_device_map = {"transformer": 0, "lm_head": "cpu"}
+    with pytest.raises(UserError, match="several devices"):
+        ms.attach(model, "documents")
+    with pytest.raises(UserError, match="not in memory"):
+        ms.attach(build("gpt2").to("meta"), "infinite")
+
+
+class Int8(torch.nn.Module):
+    """A linear layer of whole numbers and a scale for each output."""
+
+    def __init__(self, layer: torch.nn.Linear, differentiable: bool) -> None:
+        super().__init__()
+        self.out_features, self.bias = layer.out_features, layer.bias
+        self.differentiable = differentiable
+        self.scale = layer.weight.detach().abs().amax(1, keepdim=True) / 127
+        whole = (layer.weight.detach() / self.scale).round().to(torch.int8)
+        self.weight = torch.nn.Parameter(whole, requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.set_grad_enabled(self.differentiable and torch.is_grad_enabled()):
+            return torch.nn.functional.linear(x, self.weight * self.scale, self.bias)
+
+
+def quantised(differentiable: bool) -> Any:
+    model = build("llama")
+    for part in list(model.modules()):
+        for name, layer in list(part.named_children()):
+            if isinstance(layer, torch.nn.Linear):
+                setattr(part, name, Int8(layer, differentiable))
+    return model
+
+
+def test_quantised_models_learn_where_gradients_pass() -> None:
+    model = quantised(differentiable=True)
+    memory = ms.attach(model, "documents", layer=1, entries=16)
+    run = memory.fit(texts(), PLAIN, epochs=20)
+    assert run.right < run.none
+    assert memory.contexts().losses.shape == (4, 4)
+    with pytest.raises(UserError, match="quantised"):
+        memory.words(0)
+    memory.detach()
+    memory = ms.attach(quantised(differentiable=False), "documents", layer=1, entries=16)
+    with pytest.raises(UserError, match="no gradient comes back"):
+        memory.fit(texts(), PLAIN, epochs=1)
 
 
 def test_calls_that_cannot_be() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hf_families import FAMILIES, WORDS, build, prompt
 
 import mnemoscope as ms
 from mnemoscope.errors import UserError
-from mnemoscope.models.huggingface.endless import EndlessMemory, query_weight
-from mnemoscope.models.huggingface.endless_fitting import fit_endless, lanes, past_worth
+from mnemoscope.models.huggingface.endless import EndlessMemory
+from mnemoscope.models.huggingface.endless_fitting import lanes
+from mnemoscope.models.huggingface.signals import query_weight
 
 OPTIONS: dict[str, Any] = {"window": 8, "basis": 8}
 
@@ -47,6 +49,56 @@ def test_pieces_of_any_length_are_one_stream(family: str, cached: int) -> None:
         assert state.nbytes == end.nbytes
     assert int(end.count[0]) == 29
     assert end.layers[1].signal.count.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("options", [{"cached": 3}, {"sticky": True}])
+def test_every_row_is_a_stream_of_its_own(family: str, options: dict[str, Any]) -> None:
+    """Padded on either side, cut anywhere, reset and picked, a row reads as it would alone."""
+    memory = speaking(ms.attach(build(family), "infinite", **options, **OPTIONS))
+    tokens = prompt(3, 41)
+    lengths = [[5, 8, 0], [12, 3, 17], [1, 20, 2], [9, 4, 22]]
+    generator = torch.Generator().manual_seed(0)
+    state, begin, found = None, [0, 0, 0], [[], [], []]
+    with torch.no_grad():
+        for piece in lengths:
+            width = max(piece) + 2
+            mask = torch.stack([torch.randperm(width, generator=generator) < n for n in piece])
+            fed = torch.full((3, width), 7)
+            for row, (start, count) in enumerate(zip(begin, piece, strict=True)):
+                fed[row, mask[row]] = tokens[row, start : start + count]
+            out = memory(fed, state, mask)
+            state = out.state
+            for row in range(3):
+                found[row].append(out.logits[row, mask[row]])
+            begin = [start + count for start, count in zip(begin, piece, strict=True)]
+        assert state.count.tolist() == begin
+        alone = [memory(tokens[row : row + 1, : begin[row]]) for row in range(3)]
+        for row in range(3):
+            torch.testing.assert_close(
+                torch.cat(found[row]), alone[row].logits[0], atol=1e-4, rtol=1e-4
+            )
+        more = prompt(2, 19, seed=4)
+        after = memory(more, state.select([2, 0]).reset([1])).logits
+        torch.testing.assert_close(
+            after[:1], memory(more[:1], alone[2].state).logits, atol=1e-4, rtol=1e-4
+        )
+        torch.testing.assert_close(after[1:], memory(more[1:]).logits, atol=1e-4, rtol=1e-4)
+
+
+def test_padding_changes_no_gradient() -> None:
+    memory = speaking(ms.attach(build("llama"), "infinite", cached=3, gate=True, **OPTIONS))
+    tokens = prompt(2, 30)
+    mask = torch.ones(2, 30, dtype=torch.bool)
+    mask[1, :11] = False
+    weights = list(memory.readers.parameters())
+    padded = memory(tokens, mask=mask).logits[mask].square().sum()
+    alone = memory(tokens[:1]).logits.square().sum() + memory(tokens[1:, 11:]).logits.square().sum()
+    torch.testing.assert_close(padded, alone)
+    for one, two in zip(
+        torch.autograd.grad(padded, weights), torch.autograd.grad(alone, weights), strict=True
+    ):
+        torch.testing.assert_close(one, two, atol=1e-2, rtol=1e-3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -164,7 +216,7 @@ def test_only_the_memory_learns_or_all() -> None:
         model = build("gpt_neox", layers=1)
         before = {name: weight.clone() for name, weight in model.state_dict().items()}
         memory = ms.attach(model, "infinite", gate=horizon > 1, **OPTIONS)
-        losses = fit_endless(memory, streams, steps=12, learn=learn, horizon=horizon, lr=1e-2)
+        losses = memory.fit(streams, steps=12, learn=learn, horizon=horizon, lr=1e-2)
         assert losses[-1] < losses[0]
         same = all(torch.equal(before[name], w) for name, w in model.state_dict().items())
         assert same is (learn == "memory")
@@ -174,13 +226,35 @@ def test_only_the_memory_learns_or_all() -> None:
 def test_the_worth_of_a_past_has_its_controls() -> None:
     memory = ms.attach(build("gpt2"), "infinite", **OPTIONS)
     streams = lanes(torch.randint(3, WORDS, (101,)), 3)
-    worth = past_worth(memory, streams)
-    assert worth.own.shape == worth.none.shape == worth.other.shape == (3, 3)
+    worth = memory.worth(streams)
+    assert worth.own.shape == worth.none.shape == worth.other.shape == (3, 3, 7)
     # What has learnt nothing says nothing, whoever's past it is.
-    torch.testing.assert_close(torch.tensor(worth.own), torch.tensor(worth.none))
-    torch.testing.assert_close(torch.tensor(worth.own), torch.tensor(worth.other))
-    assert "nats per token" in str(worth)
-    assert "nan" in str(past_worth(memory, streams[:1]))
+    np.testing.assert_allclose(worth.own, worth.none, atol=1e-5)
+    np.testing.assert_allclose(worth.own, worth.other, atol=1e-5)
+    assert "gain over another's: " in str(worth)
+    alone = memory.worth(streams[:1])
+    np.testing.assert_allclose(alone.own, worth.own[:1], atol=1e-5)
+    assert "another's nan" in str(alone)
+
+
+def test_texts_of_any_length_are_read_to_their_ends() -> None:
+    memory = speaking(ms.attach(build("llama"), "infinite", **OPTIONS))
+    texts = [prompt(1, length, seed=length)[0].tolist() for length in (17, 45, 30)]
+    worth = memory.worth(texts)
+    read = np.isfinite(worth.own[..., 0])
+    assert read.sum(1).tolist() == [1, 4, 2]
+    # Where one text is left there is no other.
+    assert np.isfinite(worth.other[..., 0]).sum(1).tolist() == [1, 2, 2]
+    for row, text in enumerate(texts):
+        alone = memory.worth([text])
+        np.testing.assert_allclose(
+            alone.own[0], worth.own[row, : alone.own.shape[1]], atol=1e-4, rtol=1e-4
+        )
+    # The mean of what was measured, and an interval around it.
+    gain, low, high = worth.gain()
+    assert low < gain < high
+    assert gain == pytest.approx(float(np.nanmean(worth.none - worth.own)))
+    assert worth.by_place()["own"].shape == (7,)
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
@@ -234,13 +308,15 @@ def test_calls_that_cannot_be() -> None:
     state = memory(prompt(2, 4)).state
     with pytest.raises(UserError, match="2 rows"):
         memory(prompt(3, 4), state)
-    with pytest.raises(UserError, match="start them together"):
-        memory(prompt(2, 4), state.reset([1]))
+    with pytest.raises(UserError, match="mask must be boolean"):
+        memory(prompt(2, 4), state, torch.ones(2, 4))
+    with pytest.raises(UserError, match="no tokens"):
+        memory(prompt(2, 4), state, torch.zeros(2, 4, dtype=torch.bool))
     with pytest.raises(UserError, match="not from this memory"):
         memory(prompt(2, 4), ms.build("gru", vocab=WORDS)(prompt(2, 4)).state)
-    with pytest.raises(UserError, match="nothing to learn"):
-        fit_endless(ms.attach(build("gpt2"), "cache", window=8, cached=2), prompt(2, 40), steps=1)
+    with pytest.raises(UserError, match="no weights of its own"):
+        ms.attach(build("gpt2"), "cache", window=8, cached=2).fit(prompt(2, 40), steps=1)
     with pytest.raises(UserError, match="too short"):
-        fit_endless(memory, prompt(2, 4), steps=1)
+        memory.fit(prompt(2, 4), steps=1)
     with pytest.raises(UserError, match="two windows"):
-        past_worth(memory, prompt(2, 9))
+        memory.worth(prompt(2, 9))

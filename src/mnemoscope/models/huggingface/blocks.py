@@ -37,6 +37,8 @@ def find_blocks(model: Any) -> nn.ModuleList:
         )
     if getattr(model, "hf_device_map", None) and len(set(model.hf_device_map.values())) > 1:
         raise UserError("the model is spread over several devices: load it on one")
+    if any(weight.is_meta for weight in model.parameters()):
+        raise UserError("weights of the model are not in memory (offloaded?): load all of them")
     count = config.get_text_config(decoder=True).num_hidden_layers
     lists = {
         name: part
@@ -80,7 +82,9 @@ def width_of(model: Any) -> int:
 
 def words_of(model: Any) -> int:
     """Size of the vocabulary."""
-    return int(model.get_output_embeddings().weight.shape[0])
+    head = model.get_output_embeddings()
+    # A quantised weight may be packed into any shape; what it returns is not.
+    return int(getattr(head, "out_features", None) or head.weight.shape[0])
 
 
 def context_of(model: Any) -> int | None:

@@ -21,13 +21,16 @@ class DocumentOptions(Config):
         "tanh", description="how a representation opens entries"
     )
     depth: int = Field(1, ge=1, description="layers from representation to entries; 1 = linear")
-    start: Literal["orthogonal", "random", "small", "tfidf", "hidden"] = Field(
+    start: Literal["orthogonal", "random", "small", "tfidf", "shingles", "hidden"] = Field(
         "orthogonal",
-        description="first representations: drawn, or read off the text by tfidf or hidden states",
+        description="first representations: drawn, or read off the text by its words (tfidf), runs "
+        "of words (shingles) or hidden states (hidden)",
     )
     learned: bool = Field(True, description="let training move the representations")
-    control: Literal["none", "all", "random", "disjoint"] = Field(
-        "none", description="masks nobody learns, to compare with: all open, random, disjoint"
+    control: Literal["none", "all", "random", "disjoint", "bias"] = Field(
+        "none",
+        description="masks nobody learns, to compare with: all open, random, disjoint; or bias, "
+        "one vector a document",
     )
     seed: int = Field(0, ge=0, description="root of the randomness")
 
@@ -130,6 +133,18 @@ class EndlessOptions(Config):
         if self.cached >= self.window:
             raise ValueError(f"cached={self.cached} must be less than window={self.window}")
         return self
+
+
+class PastFitting(Config):
+    """How an endless memory is trained."""
+
+    steps: int = Field(300, ge=0, description="windows that are learnt from")
+    lr: float = Field(3e-3, gt=0, description="learning rate of Adam")
+    learn: Literal["memory", "all"] = Field("memory", description="memory alone, or the model too")
+    horizon: int = Field(
+        1, ge=1, description="windows that gradients flow back through; a gate needs 2"
+    )
+    silent: bool = Field(False, description="show no progress bar")
 
 
 class CacheOptions(EndlessOptions):

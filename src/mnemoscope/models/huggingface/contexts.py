@@ -183,10 +183,12 @@ def direct_logits(memory: DocumentMemory) -> Tensor:
         gain = getattr(norm, "weight", None)
         if gain is not None:
             values = values * gain.float()[:, None]
-        unembedding = memory.model.get_output_embeddings().weight.float()
-        if unembedding.shape[1] != len(values):
-            raise UserError("the unembedding is not as wide as the blocks: words cannot be read")
-        logits: Tensor = unembedding @ values
+        unembedding = memory.model.get_output_embeddings().weight
+        if not unembedding.is_floating_point() or unembedding.shape[1] != len(values):
+            raise UserError(
+                "the unembedding is quantised or not as wide as the blocks: words cannot be read"
+            )
+        logits: Tensor = unembedding.float() @ values
         return logits - logits.mean(0)
 
 

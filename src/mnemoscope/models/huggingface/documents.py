@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from mnemoscope.errors import UserError
-from mnemoscope.memory.documents import project, starting_keys, tfidf
 from mnemoscope.memory.state import read_tensors, write_tensors
 from mnemoscope.models.huggingface import blocks as parts
 from mnemoscope.models.huggingface.config import DocumentOptions, Fitting, Guidance
+from mnemoscope.models.huggingface.representations import first_keys
 from mnemoscope.models.huggingface.store import DocumentStore
 from mnemoscope.models.huggingface.texts import Documents
-from mnemoscope.seeds import derive
 
 if TYPE_CHECKING:
     from mnemoscope.models.huggingface.contexts import Contexts, Split, Words
@@ -42,6 +41,7 @@ class DocumentMemory:
         self.tokenizer = tokenizer
         self.names: list[str] = []
         self.documents: Documents | None = None
+        self.cutting: dict[str, int] = {}  # segment and overlap of what was learnt
         block = self.blocks[self.index]
         if _memories(block):
             raise UserError(
@@ -144,7 +144,7 @@ class DocumentMemory:
             return texts
         if not isinstance(texts, Mapping):
             raise UserError("documents are given as a dict from name to text, or as Documents")
-        return Documents(texts, self._tokenizer(texts))
+        return Documents(texts, self._tokenizer(texts), **self.cutting)
 
     def _tokenizer(self, texts: Mapping[str, Any]) -> Any:
         if self.tokenizer is None and any(isinstance(text, str) for text in texts.values()):
@@ -169,6 +169,7 @@ class DocumentMemory:
         from mnemoscope.models.huggingface.fitting import fit
 
         settings = Fitting.make(**options)
+        self.cutting = {}
         given = self.read(texts)
         # One document alone has no other that could be the wrong one.
         guidance = guidance or Guidance(negative="other" if len(given) > 1 else "random")
@@ -190,6 +191,7 @@ class DocumentMemory:
         """
         from mnemoscope.models.huggingface.fitting import fit
 
+        settings = Fitting.make(**options)
         if name in self.names:
             raise UserError(f"there is a document {name!r} already: forget it first")
         known = self.read(keep).ids if keep is not None else {}
@@ -197,12 +199,10 @@ class DocumentMemory:
         if missing:
             raise UserError(f"keep holds {missing[0]!r}, which this memory does not know")
         new = self.read({name: text})
-        ids = {**known, **new.ids}
-        cut = keep if isinstance(keep, Documents) else new
-        given = Documents(ids, segment=cut.segment, overlap=cut.overlap)
+        given = Documents({**known, **new.ids}, **self.cutting)
         self._extend(new)
-        self.documents = given
-        settings = Fitting.make(**options)
+        held = {} if self.documents is None else self.documents.ids
+        self.documents = Documents({**held, **given.ids}, **self.cutting)
         guidance = guidance or Guidance(alpha=0.0 if keep is None else 0.1)
         return fit(self, given, guidance, settings, only_keys=keep is None)
 
@@ -255,42 +255,11 @@ class DocumentMemory:
         self.names = []
         self._extend(given)
         self.documents = given
+        self.cutting = given.cutting
 
     def _extend(self, given: Documents) -> None:
-        options, seed = self.options, derive(self.options.seed, "keys", len(self.names))
-        if options.start == "tfidf":
-            keys = tfidf(list(given.ids.values()), options.key_dim, self.options.seed)
-        elif options.start == "hidden":
-            keys = project(self._mean_hidden(given), options.key_dim, self.options.seed)
-        else:
-            generator = torch.Generator().manual_seed(seed)
-            keys = starting_keys(len(given), options.key_dim, options.start, generator)
-        self.store.grow(keys)
+        self.store.grow(first_keys(self, given))
         self.names += given.names
-
-    def _mean_hidden(self, given: Documents) -> Tensor:
-        """The mean hidden state behind the block, of each document, (N, D)."""
-        segments = given.segments(parts.context_of(self.model))
-        total = torch.zeros(len(given), parts.width_of(self.model))
-        count = torch.zeros(len(given), 1)
-        device = self.store.keys.device
-        with parts.frozen(self.model), self.under(None, None):
-            for batch in segments.batches(16):
-                hidden, _ = parts.hidden_behind(
-                    self.model,
-                    self.blocks,
-                    self.index,
-                    batch.tokens.to(device),
-                    batch.mask.to(device),
-                )
-                weight = batch.mask[:, :, None].float()
-                total.index_add_(0, batch.owner, (hidden.float().cpu() * weight).sum(1))
-                count.index_add_(0, batch.owner, weight.sum(1))
-        mean = (total / count).to(device)
-        if not self.names and len(mean) > 1:
-            # What the first documents have in common tells none of them apart.
-            self.store.centre.copy_(mean.mean(0))
-        return (mean - self.store.centre).cpu()
 
     def save(self, folder: str | Path) -> Path:
         """Write the memory, not the base, to a folder; `load` puts it back on the same base."""
@@ -299,6 +268,7 @@ class DocumentMemory:
         about = {
             "options": self.options.model_dump(),
             "names": self.names,
+            "cutting": self.cutting,
             "base": parts.fingerprint(self.model),
             "model": getattr(self.model.config, "_name_or_path", ""),
             "width": parts.width_of(self.model),
@@ -316,7 +286,7 @@ class DocumentMemory:
                 f"({about['model'] or 'without a name'}, width {about['width']}): load that one"
             )
         memory = cls(model, DocumentOptions.make(**about["options"]), tokenizer)
-        memory.names = list(about["names"])
+        memory.names, memory.cutting = list(about["names"]), dict(about["cutting"])
         memory.store.keys = nn.Parameter(
             torch.empty_like(tensors["keys"]), requires_grad=memory.options.learned
         )

@@ -3,9 +3,10 @@
 A stream is read in windows. Inside a window the model attends as it always does; when the window
 is full, what its attention layers were given is written to a signal of fixed size for each of
 them, and in later windows every query reads from it. Where the windows begin is counted from the
-start of the stream, so reading token by token, or in pieces of any length, gives the same.
+start of each row's stream, so reading token by token, in pieces of any length, padded, or beside
+rows that stand elsewhere, gives the same.
 
-Shapes: R rows, T tokens, D width, H heads, E = D / H, S keys held.
+Shapes: R rows, T tokens, D width, V words.
 """
 
 from __future__ import annotations
@@ -13,92 +14,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from mnemoscope.errors import UserError
-from mnemoscope.memory.continuous import ContinuousState
-from mnemoscope.memory.state import State, StreamState, read_tensors, write_tensors
+from mnemoscope.memory.state import StreamState, read_tensors, write_tensors
 from mnemoscope.models.config import Infinite
 from mnemoscope.models.huggingface import blocks as parts
-from mnemoscope.models.huggingface.config import EndlessOptions
-from mnemoscope.models.longterm import LongTerm
-from mnemoscope.models.model import Context, Output
+from mnemoscope.models.huggingface import windows as held
+from mnemoscope.models.huggingface.config import EndlessOptions, PastFitting
+from mnemoscope.models.huggingface.signals import ReadHook, Reading, SignalReader, is_read
+from mnemoscope.models.huggingface.windows import LayerPast, Windows, WindowState
+from mnemoscope.models.model import Output
 from mnemoscope.seeds import derive
 
+if TYPE_CHECKING:
+    from mnemoscope.models.huggingface.endless_fitting import PastWorth
+
 FILE = "endless.safetensors"
-EMPTY = Context(mask=None, rotation=None)
-
-
-@dataclass(frozen=True)
-class WindowState(State):
-    """tokens (R, S) whose keys and values are held: those carried over, then the window's own."""
-
-    tokens: Tensor
-
-
-@dataclass(frozen=True)
-class LayerPast(State):
-    """What one block carries.
-
-    keys, values  (R, H, S, E)  of the window so far, as the model caches them
-    inputs        (R, T, D)     what the attention was given in this window; None if it reads none
-    signal                      all windows before; None if it reads none
-    """
-
-    keys: Tensor
-    values: Tensor
-    inputs: Tensor | None = None
-    signal: ContinuousState | None = None
-
-
-class SignalReader(nn.Module):
-    """Reads a signal with the queries of an attention layer."""
-
-    def __init__(self, config: Infinite, attention: nn.Module) -> None:
-        super().__init__()
-        self.heads = config.heads
-        self.query = nn.Linear(config.width, config.width, bias=False)
-        weight = query_weight(attention, config.width, config.heads)
-        if weight is not None:
-            self.query.weight.data.copy_(weight)
-        self.longterm = LongTerm(config)
-        # A memory that has learnt nothing says nothing: training starts from the base's own loss.
-        nn.init.zeros_(self.longterm.out.weight)
-
-    def forward(self, inputs: Tensor, signal: ContinuousState) -> tuple[Tensor, ContinuousState]:
-        """inputs (R, T, D) -> what was found in the signal (R, T, D), and who looked where."""
-        rows, length, width = inputs.shape
-        queries = self.query(inputs).view(rows, length, self.heads, width // self.heads)
-        found: tuple[Tensor, ContinuousState] = self.longterm(
-            queries.transpose(1, 2), signal, EMPTY
-        )
-        return found
-
-
-def query_weight(attention: Any, width: int, heads: int) -> Tensor | None:
-    """The map from a layer's input to its queries, (D, D); None where no known one has the shape.
-
-    `q_proj` is a map of its own; GPT-2's `c_attn` has queries, keys and values side by side and
-    is stored transposed; GPT-NeoX's `query_key_value` has the three within each head.
-    """
-    own = getattr(attention, "q_proj", None)
-    joint = getattr(attention, "c_attn", None)
-    by_head = getattr(attention, "query_key_value", None)
-    weight: Tensor | None = None
-    if own is not None:
-        weight = own.weight
-    elif joint is not None and tuple(joint.weight.shape) == (width, 3 * width):
-        weight = joint.weight[:, :width].T
-    elif by_head is not None and tuple(by_head.weight.shape) == (3 * width, width):
-        weight = by_head.weight.view(heads, 3, width // heads, width)[:, 0].reshape(width, width)
-    if weight is None or tuple(weight.shape) != (width, width):
-        return None
-    return weight.detach()
 
 
 class EndlessMemory(nn.Module):
@@ -115,10 +51,11 @@ class EndlessMemory(nn.Module):
         listed = range(len(self.blocks)) if options.layers is None else options.layers
         chosen = sorted({parts.block_index(parts.find_blocks(model), i) for i in listed})
         self.reading = chosen if options.signal else []
-        self.turning = any("rotary" in name for name, _ in model.named_modules())
+        rotary = any("rotary" in name for name, _ in model.named_modules())
+        self.windows = Windows(options.window, options.cached, rotary)
         self._check_length()
         attentions = [parts.find_attention(self.blocks[index]) for index in self.reading]
-        if any(_taken(attention) for attention in attentions):
+        if any(is_read(attention) for attention in attentions):
             raise UserError("the model has an endless memory already: detach() that one first")
         self.config = self._signal_config()
         with torch.random.fork_rng():
@@ -127,10 +64,9 @@ class EndlessMemory(nn.Module):
         self.readers = nn.ModuleList(readers).to(next(model.parameters()).device)
         shape = [type(model).__name__, parts.width_of(model), len(self.blocks)]
         self._owner = json.dumps([shape, options.model_dump(mode="json", exclude={"seed"})])
-        self._signals: list[ContinuousState] | None = None
-        self._inputs: list[Tensor] | None = None
+        self.now: Reading | None = None  # what the hooks work with while a call lasts
         self._hooks = [
-            attention.register_forward_hook(_Read(self, place), with_kwargs=True)
+            attention.register_forward_hook(ReadHook(self, place), with_kwargs=True)
             for place, attention in enumerate(attentions)
         ]
         self._attached = True
@@ -143,20 +79,59 @@ class EndlessMemory(nn.Module):
             hook.remove()
         self._attached = False
 
-    def forward(self, tokens: Tensor, state: StreamState | None = None) -> Output:
-        """Read tokens (R, T) after ``state``; feeding ``out.state`` back goes on."""
+    def forward(
+        self, tokens: Tensor, state: StreamState | None = None, mask: Tensor | None = None
+    ) -> Output:
+        """Read tokens (R, T) after ``state``; ``mask`` (R, T) is false where a token is padding.
+
+        Feeding ``out.state`` back goes on. What logits say at padding means nothing.
+        """
         if not self._attached:
             raise UserError("this memory is detached: attach it again, or load it")
-        state = self._begin(tokens, state)
-        logits = []
-        while tokens.shape[1]:
-            room = self.options.window - self._filled(state)
-            part, tokens = tokens[:, :room], tokens[:, room:]
-            found, state = self._read(part, state)
-            logits.append(found)
-            if self._filled(state) == 0:
-                state = self._close(state)
-        return Output(torch.cat(logits, 1), state)
+        state = self._begin(tokens, state, mask)
+        assert state.count is not None
+        counts: list[int] = state.count.tolist()
+        lengths = [tokens.shape[1]] * len(tokens)
+        if mask is not None:
+            lengths = mask.sum(1).tolist()
+            tokens = tokens.gather(1, (~mask).long().argsort(dim=1, stable=True))
+        done, pieces = [0] * len(tokens), []
+        # Where in all pieces the logits of every token are.
+        where, offset = torch.zeros(tokens.shape, dtype=torch.long), 0
+        while done != lengths:
+            new = [
+                min(self.windows.size - self.windows.filled(count), length - read)
+                for count, length, read in zip(counts, lengths, done, strict=True)
+            ]
+            logits, state = self._read(tokens, state, counts, done, new)
+            for row, (read, more) in enumerate(zip(done, new, strict=True)):
+                where[row, read : read + more] = offset + torch.arange(more)
+            pieces.append(logits)
+            offset += max(new)
+            done = [read + more for read, more in zip(done, new, strict=True)]
+            counts = [count + more for count, more in zip(counts, new, strict=True)]
+        found = torch.cat(pieces, 1)
+        if mask is not None:
+            where = where.gather(1, (mask.cumsum(1) - 1).clamp(min=0).cpu())
+        if offset != where.shape[1] or mask is not None:
+            where = where.to(found.device)[:, :, None].expand(-1, -1, found.shape[2])
+            found = found.gather(1, where)
+        return Output(found, state)
+
+    def fit(self, streams: Tensor, **options: Any) -> list[float]:
+        """Learn to read the past from streams (R, T); `PastFitting` has the options.
+
+        Returns the loss of every step. `lanes` cuts a text into streams.
+        """
+        from mnemoscope.models.huggingface.endless_fitting import fit
+
+        return fit(self, streams, PastFitting.make(**options))
+
+    def worth(self, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False) -> PastWorth:
+        """Read whole texts, token ids each, and compare their own past with none and another's."""
+        from mnemoscope.models.huggingface.endless_fitting import worth
+
+        return worth(self, texts, silent)
 
     @contextmanager
     def past(self, state: StreamState) -> Iterator[None]:
@@ -167,25 +142,27 @@ class EndlessMemory(nn.Module):
         self._check(state)
         layers = [state.layers[1 + index] for index in self.reading]
         signals = [layer.signal for layer in layers if isinstance(layer, LayerPast)]
-        with self._under([signal for signal in signals if signal is not None], None):
+        with self._under(Reading([signal for signal in signals if signal is not None])):
             yield
 
     @contextmanager
-    def _under(
-        self, signals: list[ContinuousState] | None, inputs: list[Tensor] | None
-    ) -> Iterator[None]:
-        before = self._signals, self._inputs
-        self._signals, self._inputs = signals, inputs
+    def _under(self, reading: Reading) -> Iterator[None]:
+        before, self.now = self.now, reading
         try:
             yield
         finally:
-            self._signals, self._inputs = before
+            self.now = before
 
-    def _begin(self, tokens: Tensor, state: StreamState | None) -> StreamState:
+    def _begin(self, tokens: Tensor, state: StreamState | None, mask: Tensor | None) -> StreamState:
         if tokens.dim() != 2 or tokens.dtype not in (torch.int64, torch.int32) or not len(tokens):
             raise UserError(f"tokens must be whole numbers (rows, length), not {tokens.dtype} "
                             f"of shape {tuple(tokens.shape)}")  # fmt: skip
-        if tokens.shape[1] == 0:
+        if mask is not None and (mask.shape != tokens.shape or mask.dtype != torch.bool):
+            raise UserError(
+                f"the mask must be boolean of shape {tuple(tokens.shape)}; "
+                f"got {mask.dtype} of shape {tuple(mask.shape)}"
+            )
+        if tokens.shape[1] == 0 or (mask is not None and not bool(mask.any())):
             raise UserError("there are no tokens to read")
         if state is not None:
             self._check(state)
@@ -193,14 +170,14 @@ class EndlessMemory(nn.Module):
                 raise UserError(f"the state holds {state.batch} rows, the tokens {len(tokens)}")
             return state
         rows, device = len(tokens), tokens.device
-        config = self.base.config.get_text_config(decoder=True)
+        width = parts.width_of(self.base)
         empty = torch.zeros(rows, 0, 0, 0, device=device, dtype=self.base.dtype)
         pasts = []
         for index in range(len(self.blocks)):
             inputs = signal = None
             if index in self.reading:
-                inputs = torch.zeros(rows, 0, config.hidden_size, device=device)
-                signal = self._reader(self.reading.index(index)).longterm.fresh(rows)
+                inputs = torch.zeros(rows, 0, width, device=device)
+                signal = self.reader(self.reading.index(index)).longterm.fresh(rows)
             pasts.append(LayerPast(empty, empty, inputs, signal))
         count = torch.zeros(rows, dtype=torch.long, device=device)
         return StreamState((WindowState(tokens[:, :0]), *pasts), count, self._owner)
@@ -208,80 +185,85 @@ class EndlessMemory(nn.Module):
     def _check(self, state: StreamState) -> None:
         if not isinstance(state, StreamState) or state.owner != self._owner:
             raise UserError("the state is not from this memory: it must come from out.state")
-        assert state.count is not None
-        if len(set(state.count.tolist())) > 1:
-            raise UserError(
-                "rows of an endless memory stand at one place of their streams: start them "
-                "together instead of resetting some"
-            )
 
-    def _reader(self, place: int) -> SignalReader:
+    def reader(self, place: int) -> SignalReader:
+        """The reader of the ``place``-th layer that reads."""
         reader = self.readers[place]
         assert isinstance(reader, SignalReader)
         return reader
 
-    def _filled(self, state: StreamState) -> int:
-        """Tokens of the window that have been read."""
-        assert state.count is not None
-        return int(state.count[0]) % self.options.window
+    def _read(
+        self,
+        tokens: Tensor,
+        state: StreamState,
+        counts: Sequence[int],
+        done: Sequence[int],
+        new: Sequence[int],
+    ) -> tuple[Tensor, StreamState]:
+        """Read ``new`` tokens of every row after those ``done``: logits (R, most new, V).
 
-    def _read(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
-        """Read tokens that fit into the window; no write."""
+        They fit into the window of each row; windows that are full after them are written.
+        """
+        windows, device = self.windows, tokens.device
         window, *layers = state.layers
         assert isinstance(window, WindowState)
         pasts = [layer for layer in layers if isinstance(layer, LayerPast)]
-        assert state.count is not None
-        held, begun = window.tokens.shape[1], bool(pasts[0].keys.numel())
-        fed = tokens
-        if held and not begun:
-            # Learned positions cannot be moved: what was carried over is read again from place 0.
-            fed = torch.cat((window.tokens, tokens), 1)
-        places = None
-        if self.turning and self.options.cached:
-            start = int(state.count[0])
-            places = torch.arange(start, start + fed.shape[1], device=fed.device)[None]
-        signals = [past.signal for past in pasts if past.signal is not None]
-        inputs: list[Tensor] = [past.inputs for past in pasts if past.inputs is not None]
-        fresh: list[Tensor] = [torch.empty(0)] * len(inputs)
-        cache = _cache(pasts if begun else [])
-        options = {} if places is None else {"position_ids": places}
-        with self._under(signals, fresh):
-            out = self.base(input_ids=fed, past_key_values=cache, use_cache=True, **options)
-            signals = self._signals or []
-        new = tokens.shape[1]
-        after, place = [], 0
-        for past, (keys, values) in zip(pasts, _pairs(out.past_key_values), strict=True):
-            if past.inputs is None:
-                after.append(LayerPast(keys, values))
-                continue
-            given = torch.cat((past.inputs, fresh[place][:, -new:]), 1)
-            after.append(LayerPast(keys, values, given, signals[place]))
-            place += 1
-        carried = WindowState(torch.cat((window.tokens, tokens), 1))
-        moved = StreamState((carried, *after), state.count + new, self._owner)
-        return out.logits[:, -new:], moved
-
-    def _close(self, state: StreamState) -> StreamState:
-        """Write the window to the signals and let go of its keys, but for those carried over."""
-        window, *layers = state.layers
-        assert isinstance(window, WindowState)
-        keep = self.options.cached
-        after, place = [], 0
-        for layer in layers:
-            assert isinstance(layer, LayerPast)
-            keys, values = layer.keys[:, :, :0], layer.values[:, :, :0]
-            if keep and self.turning:
+        piece = held.lay_out(windows, window.tokens, tokens, done, counts, new)
+        keys_held = held.Held([windows.keys(count) for count in counts], piece.real)
+        reading = Reading(
+            [past.signal for past in pasts if past.signal is not None],
+            [torch.empty(0)] * len(self.reading),
+            None if bool(piece.new.all()) else piece.new,
+        )
+        with self._under(reading):
+            out = self.base(
+                input_ids=piece.tokens,
+                attention_mask=None if keys_held.even else keys_held.attention(),
+                position_ids=piece.places,
+                past_key_values=held.cache_of(pasts, keys_held.before),
+                use_cache=True,
+            )
+        assert reading.inputs is not None
+        counts = [count + more for count, more in zip(counts, new, strict=True)]
+        full = [more > 0 and windows.filled(c) == 0 for c, more in zip(counts, new, strict=True)]
+        rows = torch.tensor(full, device=device)
+        keep = max(windows.keys(count) for count in counts)
+        fresh = held.Held(
+            [windows.filled(c - n) for c, n in zip(counts, new, strict=True)], piece.new
+        )
+        after: list[LayerPast] = []
+        place = 0
+        for past, pair in zip(pasts, held.pairs_of(out.past_key_values), strict=True):
+            keys, values = (held.last(keys_held.settled(one, 2), keep, 2) for one in pair)
+            if any(full):
                 # As in Transformer-XL, no gradient flows into what was read before the window.
-                keys = layer.keys[:, :, -keep:].detach()
-                values = layer.values[:, :, -keep:].detach()
-            if layer.inputs is None or layer.signal is None:
+                keys, values = (
+                    torch.where(rows[:, None, None, None], one.detach(), one)
+                    for one in (keys, values)
+                )
+            if past.inputs is None or past.signal is None:
                 after.append(LayerPast(keys, values))
                 continue
-            signal = self._reader(place).longterm.write(layer.signal, layer.inputs)
+            given = fresh.joined(past.inputs, reading.inputs[place], 1)
+            signal = reading.signals[place]
+            if any(full):
+                longterm = self.reader(place).longterm
+                signal = longterm.write(signal, given, None if all(full) else rows)
+            given = held.last(given, max(windows.filled(count) for count in counts), 1)
+            after.append(LayerPast(keys, values, given, signal))
             place += 1
-            after.append(LayerPast(keys, values, layer.inputs[:, :0], signal))
-        held = window.tokens[:, -keep:] if keep else window.tokens[:, :0]
-        return StreamState((WindowState(held), *after), state.count, self._owner)
+        seen = held.Held(
+            [windows.tokens(c - n) for c, n in zip(counts, new, strict=True)], piece.new
+        )
+        again = held.last(
+            seen.joined(window.tokens, piece.tokens, 1), max(map(windows.tokens, counts)), 1
+        )
+        count = torch.tensor(counts, device=device)
+        logits = out.logits
+        if reading.counted is not None:
+            order = (~piece.new).long().argsort(dim=1, stable=True)[:, : max(new)]
+            logits = logits.gather(1, order[:, :, None].expand(-1, -1, logits.shape[2]))
+        return logits, StreamState((WindowState(again), *after), count, self._owner)
 
     def _signal_config(self) -> Infinite:
         options, model = self.options, self.base.config.get_text_config(decoder=True)
@@ -299,7 +281,7 @@ class EndlessMemory(nn.Module):
 
     def _check_length(self) -> None:
         longest = parts.context_of(self.base)
-        needed = self.options.window + (0 if self.turning else self.options.cached)
+        needed = self.options.window + (0 if self.windows.moves else self.options.cached)
         if longest is not None and needed > longest:
             raise UserError(
                 f"window={self.options.window} and cached={self.options.cached} need {needed} "
@@ -307,13 +289,14 @@ class EndlessMemory(nn.Module):
             )
 
     def save(self, folder: str | Path) -> Path:
-        """Write the memory, not the base, to a folder."""
+        """Write the memory, not the base, to a folder; a base that learnt too is saved apart."""
         path = Path(folder) / FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         about = {
             "kind": type(self.options).__name__,
             "options": self.options.model_dump(mode="json"),
             "base": parts.fingerprint(self.base),
+            "model": getattr(self.base.config, "_name_or_path", ""),
         }
         tensors = self.readers.state_dict() or {"nothing": torch.zeros(1)}
         write_tensors(path, tensors, {"endless": json.dumps(about)})
@@ -322,10 +305,7 @@ class EndlessMemory(nn.Module):
     @classmethod
     def load(cls, folder: str | Path, model: Any) -> EndlessMemory:
         """Attach a memory that was saved to the base that it was trained with."""
-        tensors, metadata = read_tensors(Path(folder) / FILE)
-        if "endless" not in metadata:
-            raise UserError(f"{folder} holds no endless memory")
-        about = json.loads(metadata["endless"])
+        tensors, about = read_saved(folder)
         if about["base"] != parts.fingerprint(model):
             raise UserError(f"the memory in {folder} belongs to another base model: load that one")
         from mnemoscope.models.huggingface import config
@@ -336,55 +316,9 @@ class EndlessMemory(nn.Module):
         return memory
 
 
-class _Read:
-    """The hook behind one attention layer: adds what was found, notes what was given."""
-
-    def __init__(self, memory: EndlessMemory, place: int) -> None:
-        self.memory, self.place = memory, place
-
-    def __call__(self, module: nn.Module, given: Any, named: Any, output: Any) -> Any:
-        memory = self.memory
-        if memory._signals is None:
-            return output
-        hidden = named["hidden_states"] if "hidden_states" in named else given[0]
-        reader = memory._reader(self.place)
-        inputs = hidden.to(reader.query.weight.dtype)
-        if memory._inputs is not None:
-            memory._inputs[self.place] = inputs
-        signal = memory._signals[self.place]
-        if not int(signal.count[0]):
-            return output
-        if len(inputs) != signal.batch:
-            signal = signal.select(_repeated(signal.batch, len(inputs)))
-        found, looked = reader(inputs, signal)
-        if memory._inputs is not None:
-            memory._signals[self.place] = looked
-        first = output[0] if isinstance(output, tuple) else output
-        return parts.with_hidden(output, first + found.to(first.dtype))
-
-
-def _repeated(rows: int, batch: int) -> Sequence[int]:
-    """Which row each beam or returned sequence belongs to."""
-    if batch % rows:
-        raise UserError(f"the past has {rows} rows, the batch {batch}")
-    return [row // (batch // rows) for row in range(batch)]
-
-
-def _taken(attention: nn.Module) -> bool:
-    return any(isinstance(hook, _Read) for hook in attention._forward_hooks.values())
-
-
-def _cache(pasts: Sequence[LayerPast]) -> Any:
-    from transformers import DynamicCache
-
-    cache = DynamicCache()
-    for place, past in enumerate(pasts):
-        cache.update(past.keys, past.values, place)
-    return cache
-
-
-def _pairs(cache: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    for layer in cache.layers:
-        if getattr(layer, "keys", None) is None or layer.keys.dim() != 4:
-            raise UserError("the model keeps something else than keys and values of its tokens")
-        yield layer.keys, layer.values
+def read_saved(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save` wrote: the tensors, and what is said about them."""
+    tensors, metadata = read_tensors(Path(folder) / FILE)
+    if "endless" not in metadata:
+        raise UserError(f"{folder} holds no endless memory")
+    return tensors, json.loads(metadata["endless"])

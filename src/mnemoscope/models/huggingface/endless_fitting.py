@@ -5,8 +5,9 @@ Shapes: R rows, T tokens, W windows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,53 +18,49 @@ from torch import Tensor, nn
 from mnemoscope.errors import UserError
 from mnemoscope.memory.state import StreamState
 from mnemoscope.models.huggingface import blocks as parts
-from mnemoscope.models.huggingface.endless import EndlessMemory
+from mnemoscope.models.huggingface.config import PastFitting
 from mnemoscope.progress import progress
 
+if TYPE_CHECKING:
+    from mnemoscope.models.huggingface.endless import EndlessMemory
+
 Floats = NDArray[np.float64]
+RESAMPLED = 1000
 
 
 def lanes(tokens: Any, rows: int) -> Tensor:
     """Cut one long text into ``rows`` streams of equal length, (R, T)."""
     ids = torch.as_tensor(tokens)
-    if ids.dim() != 1 or len(ids) < 2 * rows:
+    if ids.dim() != 1 or rows < 1 or len(ids) < 2 * rows:
         raise UserError(f"{tuple(ids.shape)} tokens cannot be cut into {rows} streams")
     return ids[: len(ids) // rows * rows].view(rows, -1).long()
 
 
-def fit_endless(
-    memory: EndlessMemory,
-    streams: Tensor,
-    *,
-    steps: int,
-    lr: float = 3e-3,
-    learn: Literal["memory", "all"] = "memory",
-    horizon: int = 1,
-) -> list[float]:
+def fit(memory: EndlessMemory, streams: Tensor, options: PastFitting) -> list[float]:
     """Read streams (R, T) window by window and learn; returns the loss of every step.
 
-    The past is carried from step to step and begins anew with the streams. Gradients flow back
-    through ``horizon`` windows; a gate of what is written needs 2.
+    The past is carried from step to step and begins anew with the streams.
     """
-    window, device = memory.options.window, next(memory.base.parameters()).device
-    stretch = window * horizon
+    device = next(memory.base.parameters()).device
+    stretch = memory.options.window * options.horizon
     if streams.dim() != 2 or streams.shape[1] < stretch + 1:
         raise UserError(
             f"streams of shape {tuple(streams.shape)} are too short: {stretch + 1} tokens are "
             "needed in each"
         )
-    if learn == "memory" and not memory.reading:
-        raise UserError("a cache has no weights of its own: there is nothing to learn but all")
+    if options.steps and options.learn == "memory" and not memory.reading:
+        raise UserError("a cache has no weights of its own: set learn to all, or steps to 0")
     asked = {weight: weight.requires_grad for weight in memory.base.parameters()}
-    memory.base.requires_grad_(learn == "all")
+    memory.base.requires_grad_(options.learn == "all")
     weights = [weight for weight in memory.parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(weights, lr=lr, weight_decay=0.0)
     streams, losses = streams.to(device), []
     state: StreamState | None = None
     try:
-        with progress("endless", steps) as show:
+        # A cache alone has no weights, and nothing to be trained is asked of it.
+        optimizer = torch.optim.AdamW(weights, lr=options.lr, weight_decay=0.0) if weights else None
+        with progress("past", options.steps, silent=options.silent) as show:
             place = 0
-            for step in range(steps):
+            for step in range(options.steps):
                 if place + stretch + 1 > streams.shape[1]:
                     place, state = 0, None
                 tokens = streams[:, place : place + stretch]
@@ -74,7 +71,7 @@ def fit_endless(
                 if not bool(loss.isfinite()):
                     raise UserError(f"the loss is {float(loss.detach())} at step {step}: lower lr")
                 # The first window of a stream has no past to learn to read.
-                if loss.requires_grad:
+                if loss.requires_grad and optimizer is not None:
                     optimizer.zero_grad()
                     torch.autograd.backward(loss)
                     nn.utils.clip_grad_norm_(weights, 1.0)
@@ -89,58 +86,93 @@ def fit_endless(
 
 @dataclass(frozen=True, eq=False)
 class PastWorth:
-    """Loss per token of each window, (R, W), and of the same tokens with another past.
+    """Loss per token (R, W, T) of every token of every window but the first.
+
+    NaN where a text has ended; the first token of a window is not counted, because with no past
+    nothing predicts it.
 
     own    after all that came before
-    none   every window by itself: the base
-    other  after what came before in another row; NaN when there is one row only
+    none   every window by itself: the past is blanked
+    other  after what came before in another text; NaN when there is none
     """
 
     own: Floats
     none: Floats
     other: Floats
 
-    def __str__(self) -> str:
-        means = [float(np.nanmean(x)) if np.isfinite(x).any() else np.nan for x in self._three()]
-        return "own past {:.4f}, none {:.4f}, another's {:.4f} nats per token".format(*means)
+    def gain(self, over: str = "none") -> tuple[float, float, float]:
+        """Nats per token that the own past saves over none or another's, with a 95 % interval.
 
-    def _three(self) -> tuple[Floats, Floats, Floats]:
-        return self.own, self.none, self.other
+        Windows are drawn anew for the interval, all their tokens together.
+        """
+        saved: Floats = (getattr(self, over) - self.own).mean(2)
+        saved = saved[np.isfinite(saved)]
+        if not saved.size:
+            return (np.nan, np.nan, np.nan)
+        drawn = np.random.default_rng(0).integers(saved.size, size=(RESAMPLED, saved.size))
+        low, high = np.quantile(saved[drawn].mean(1), (0.025, 0.975))
+        return float(saved.mean()), float(low), float(high)
+
+    def by_place(self) -> dict[str, Floats]:
+        """Mean loss at each place of a window, (T,), under the three pasts."""
+        three = {"own": self.own, "none": self.none, "other": self.other}
+        return {name: _mean(losses, (0, 1)) for name, losses in three.items()}
+
+    def __str__(self) -> str:
+        three = {"own past": self.own, "none": self.none, "another's": self.other}
+        said = [f"{name} {float(_mean(losses, None)):.4f}" for name, losses in three.items()]
+        lines = [", ".join(said) + " nats per token"]
+        for over, name in (("none", "none"), ("other", "another's")):
+            mean, low, high = self.gain(over)
+            if np.isfinite(mean):
+                lines.append(f"gain over {name}: {mean:+.4f} ({low:+.4f} to {high:+.4f})")
+        return "\n".join(lines)
+
+
+def _mean(values: Floats, axes: tuple[int, int] | None) -> Any:
+    """The mean of all that is there; NaN, without a warning, where nothing is."""
+    there = np.isfinite(values)
+    total = np.where(there, values, 0).sum(axis=axes)
+    count = there.sum(axis=axes)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 @torch.no_grad()
-def past_worth(memory: EndlessMemory, streams: Tensor, silent: bool = False) -> PastWorth:
-    """Read whole texts (R, T) from beginning to end; the first window has no past and is left out.
-
-    The first token of a window is not counted: with no past, nothing predicts it.
-    """
+def worth(
+    memory: EndlessMemory, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False
+) -> PastWorth:
+    """Read whole texts side by side, each from its beginning to its end."""
     window, device = memory.options.window, next(memory.base.parameters()).device
-    count = streams.shape[1] // window
-    if count < 2:
-        raise UserError(f"{streams.shape[1]} tokens are less than two windows of {window}")
-    rows = len(streams)
-    turned = [(row + 1) % rows for row in range(rows)]
-    found: dict[str, list[Tensor]] = {"own": [], "none": [], "other": []}
-    with parts.frozen(memory), progress("reading", count, silent=silent) as show:
-        state: StreamState | None = None
-        for place in range(count):
-            tokens = streams[:, place * window : (place + 1) * window].to(device)
+    rows = [torch.as_tensor(text).long() for text in texts]
+    counts = [len(row) // window for row in rows]
+    if not rows or min(counts) < 2:
+        short = min(map(len, rows), default=0)
+        raise UserError(f"{short} tokens are less than two windows of {window}")
+    shape = len(rows), max(counts) - 1, window - 1
+    found = {name: np.full(shape, np.nan) for name in ("own", "none", "other")}
+    reading, state = list(range(len(rows))), None
+    with parts.frozen(memory), progress("reading", max(counts), silent=silent) as show:
+        for place in range(max(counts)):
+            going = [at for at, row in enumerate(reading) if counts[row] > place]
+            reading = [reading[at] for at in going]
+            tokens = torch.stack(
+                [rows[row][place * window : (place + 1) * window] for row in reading]
+            ).to(device)
+            state = None if state is None else state.select(going)
             out = memory(tokens, state)
             if state is not None:
-                found["own"].append(_losses(out.logits, tokens))
-                found["none"].append(_losses(memory(tokens).logits, tokens))
-                if rows > 1:
-                    strange = memory(tokens, state.select(turned))
-                    found["other"].append(_losses(strange.logits, tokens))
+                found["own"][reading, place - 1] = _losses(out.logits, tokens)
+                found["none"][reading, place - 1] = _losses(memory(tokens).logits, tokens)
+                if len(reading) > 1:
+                    strange = memory(tokens, state.select([*range(1, len(reading)), 0]))
+                    found["other"][reading, place - 1] = _losses(strange.logits, tokens)
             state = out.state
             show(place + 1, "")
-    own, none = (torch.stack(found[name], 1).double().cpu().numpy() for name in ("own", "none"))
-    other = np.full_like(own, np.nan)
-    if rows > 1:
-        other = torch.stack(found["other"], 1).double().cpu().numpy()
-    return PastWorth(own, none, other)
+    return PastWorth(**found)
 
 
-def _losses(logits: Tensor, tokens: Tensor) -> Tensor:
+def _losses(logits: Tensor, tokens: Tensor) -> Floats:
+    """Loss of every token but the first, (R, T - 1)."""
     each = F.cross_entropy(logits[:, :-1].float().transpose(1, 2), tokens[:, 1:], reduction="none")
-    return each.mean(1)
+    found: Floats = each.double().cpu().numpy()
+    return found

@@ -30,8 +30,9 @@ RECORDED = 20
 # The hardest negative is the worst of this many other documents.
 CANDIDATES = 4
 NO_EFFECT = (
-    "the memory changes no logit: the model does not use what its block returns, or nothing could "
-    "be learnt (learning rate, epochs)"
+    "the memory changes no logit: the model does not use what its block returns, no gradient comes "
+    "back through what is above it (some quantised layers), or nothing could be learnt (learning "
+    "rate, epochs)"
 )
 
 
@@ -58,6 +59,7 @@ class Fitted:
     tau      the loss that was wanted under the wrong one
     changed  largest change of a logit that the memory makes
     moved    how far representations went, relative to their length
+    flipped  share of their numbers that changed sign
     """
 
     names: list[str]
@@ -68,6 +70,7 @@ class Fitted:
     tau: float
     changed: float
     moved: float
+    flipped: float
     kept: bool
     seconds: float
     losses: list[float] = field(repr=False)
@@ -114,6 +117,7 @@ def fit(
         tau=course.tau,
         changed=changed,
         moved=float((after - before).norm() / before.norm().clamp(min=1e-12)),
+        flipped=float((after.sign() != before.sign()).float().mean()),
         kept=reader.hidden is not None,
         seconds=time.process_time() - began,
         losses=course.losses,

@@ -79,6 +79,8 @@ class DocumentStore(nn.Module):
 
     def asked(self, hidden: Tensor) -> Tensor:
         """How much tokens with these hidden states (R, T, D) ask of each entry, (R, T, E)."""
+        if self.options.control == "bias":
+            return hidden.new_ones(*hidden.shape[:2], self.options.entries).to(self.values)
         return documents.ask(self.norm(hidden.to(self.asking)), self.asking, self.asking_bias)
 
     def forward(self, hidden: Tensor, chosen: Tensor) -> Tensor:

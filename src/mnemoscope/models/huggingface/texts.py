@@ -98,14 +98,17 @@ class Documents:
         """The names, in order."""
         return list(self.ids)
 
+    @property
+    def cutting(self) -> dict[str, int]:
+        """How segments are cut, as options."""
+        return {"segment": self.segment, "overlap": self.overlap}
+
     def __len__(self) -> int:
         return len(self.ids)
 
     def pick(self, names: Sequence[str]) -> Documents:
         """Only the named documents, cut in the same way."""
-        return Documents(
-            {name: self.ids[name] for name in names}, segment=self.segment, overlap=self.overlap
-        )
+        return Documents({name: self.ids[name] for name in names}, **self.cutting)
 
     def segments(self, longest: int | None = None) -> Segments:
         """Cut all documents; no segment has more than ``longest`` tokens."""

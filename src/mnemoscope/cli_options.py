@@ -1,0 +1,50 @@
+"""What all commands share: options that are given by name, and examples below the help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from mnemoscope.config import Config
+from mnemoscope.errors import UserError, suggestion
+
+# ``--name value`` pairs that belong to a task, a model, a memory, a training or a study.
+Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
+
+
+def examples(*lines: str) -> str:
+    """Lines that show how a command is typed, for the end of its help."""
+    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
+
+
+def pairs(tokens: Sequence[str]) -> dict[str, str]:
+    """Read ``--lag 50 --width=64`` as options; hyphens in names are underscores in Python."""
+    found: dict[str, str] = {}
+    rest = iter(tokens)
+    for token in rest:
+        if not token.startswith("--"):
+            raise UserError(f"unexpected {token!r}: options are given as --name value")
+        name, equals, value = token[2:].partition("=")
+        if not equals:
+            value = next(rest, "--")
+            if value.startswith("--"):
+                raise UserError(f"option --{name} needs a value, for example --{name} 1")
+        key = name.replace("-", "_")
+        if key in found:
+            raise UserError(f"option --{name} is given twice")
+        found[key] = value
+    return found
+
+
+def configs(given: dict[str, str], *kinds: type[Config]) -> list[Any]:
+    """Give every option to the config that has it, and make one of each kind."""
+    known = {name for kind in kinds for name in kind.model_fields}
+    for name in given:
+        if name not in known:
+            raise UserError(f"unknown option --{name}; {suggestion(name, known)}")
+    return [
+        kind.make(**{name: value for name, value in given.items() if name in kind.model_fields})
+        for kind in kinds
+    ]

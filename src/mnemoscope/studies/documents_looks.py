@@ -1,0 +1,226 @@
+"""What can be looked at in one trained memory of the study `documents`.
+
+Shapes: N documents, E entries, K size of a representation.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mnemoscope.models.huggingface import blocks as parts
+from mnemoscope.models.huggingface.contexts import direct_logits
+from mnemoscope.models.huggingface.documents import DocumentMemory
+from mnemoscope.models.huggingface.fitting import Fitted
+from mnemoscope.models.huggingface.reading import Reader
+from mnemoscope.models.huggingface.texts import Documents
+
+GRID = 17
+POINTS = 11
+ON = 0.1  # a gate above this is open
+
+
+def shape_of(selection: Tensor) -> dict[str, float]:
+    """Size and spread of a selection (N, E): open and dead entries, lengths, distances."""
+    count = len(selection)
+    length = float(selection.norm(dim=1).mean())
+    apart = torch.cdist(selection, selection).sum() / (count * (count - 1))
+    return {
+        "on": float((selection.abs() > ON).float().mean()),
+        "dead": float((selection.abs() <= 1e-6).all(0).float().mean()),
+        "negative": float((selection < 0).float().mean()),
+        "length": length,
+        "apart": float(apart),
+        "apart / length": float(apart) / max(length, 1e-12),
+    }
+
+
+def _frames(memory: DocumentMemory, run: Fitted, *_: Any) -> dict[str, Any]:
+    """How the selection came to be, step by step."""
+    return {
+        "steps": [moment.step for moment in run.moments],
+        "selections": [_round(moment.selection) for moment in run.moments],
+        "names": list(memory.names),
+    }
+
+
+def _shapes(memory: DocumentMemory, run: Fitted, *_: Any) -> list[dict[str, float]]:
+    return [{"step": moment.step, **shape_of(moment.selection)} for moment in run.moments]
+
+
+def _map(memory: DocumentMemory, *_: Any) -> dict[str, Any]:
+    return {"selection": _round(memory.selection().cpu()), "names": list(memory.names)}
+
+
+def _gradients(memory: DocumentMemory, run: Fitted, *_: Any) -> list[dict[str, float]]:
+    return [
+        {
+            "step": moment.step,
+            "right": moment.keys_gradient_right,
+            "wrong": moment.keys_gradient_wrong,
+        }
+        for moment in run.moments
+    ]
+
+
+def _gates(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, float]:
+    """What happens to the right document's loss when gates are changed by hand."""
+    with parts.frozen(memory.model), torch.no_grad():
+        reader = Reader(memory, learnt, keep=True)
+        own = memory.store.selection()[reader.segments.owner]
+        size = own.abs().mean(1, keepdim=True)
+        changes = {
+            "as learnt": own,
+            "negatives closed": own.clamp(min=0),
+            "positives closed": own.clamp(max=0),
+            "negatives made positive": own.abs(),
+            "all flipped": -own,
+            "signs only": own.sign() * size,
+            "all closed": torch.zeros_like(own),
+        }
+        return {name: float(reader.all_losses(gate).mean()) for name, gate in changes.items()}
+
+
+def _split(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, Any]:
+    """Raised and lowered for every document, and words of the entry that is opened widest."""
+    found = [memory.split(name, learnt) for name in memory.names]
+    entry = int(memory.selection().abs().mean(0).argmax())
+    words = memory.words(entry, 5)
+    return {
+        "names": [one.name for one in found],
+        "raised": [one.raised for one in found],
+        "lowered": [one.lowered for one in found],
+        "entry": entry,
+        "raises": [word for word, _ in words.raised],
+        "lowers": [word for word, _ in words.lowered],
+        "signs": _signs(memory, learnt, entry),
+    }
+
+
+def _signs(memory: DocumentMemory, learnt: Documents, entry: int) -> dict[str, float]:
+    """Change of log p of the word an entry raises most, for both signs of gate and of value."""
+    word = int(direct_logits(memory)[:, entry].argmax())
+    values, bias = memory.store.values.detach().clone(), memory.store.bias.detach().clone()
+    found: dict[str, float] = {}
+    with parts.frozen(memory.model), torch.no_grad():
+        reader = Reader(memory, learnt, keep=True)
+        rows = torch.arange(min(8, len(reader.segments)), device=reader.device)
+        before = reader.logits(rows, None)[0].log_softmax(-1)[..., word].mean()
+        memory.store.bias.zero_()
+        for value in (1, -1):
+            memory.store.values.copy_(value * values)
+            for gate in (1, 0, -1):
+                open_one = torch.zeros_like(memory.store.selection()[:1])
+                open_one[0, entry] = gate
+                chosen = open_one.expand(len(rows), -1)
+                after = reader.logits(rows, chosen)[0].log_softmax(-1)[..., word].mean()
+                found[f"value {value:+d}, gate {gate:+d}"] = float(after - before)
+        memory.store.values.copy_(values)
+        memory.store.bias.copy_(bias)
+    return found
+
+
+def _plane(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, Any]:
+    """Loss of the first three documents over the plane of representations, and how smooth g is."""
+    with parts.frozen(memory.model), torch.no_grad():
+        keys = memory.store.keys
+        edge = 1.3 * float(keys.abs().max())
+        ticks = torch.linspace(-edge, edge, GRID)
+        places = torch.cartesian_prod(ticks, ticks).to(keys)  # y outer, x inner
+        places = places[:, [1, 0]]
+        chosen = memory.store.chosen(places)
+        maps, misses = [], []
+        for place, name in enumerate(memory.names[:3]):
+            reader = Reader(memory, learnt.pick([name]), keep=True)
+            first = torch.zeros(len(places), dtype=torch.long, device=reader.device)
+            losses = reader.all_losses(chosen, first)
+            maps.append(_round(losses.view(GRID, GRID).cpu()))
+            best = places[int(losses.argmin())]
+            misses.append(float((best - keys[place]).norm()) / (edge * math.sqrt(2)))
+        weight = memory.store.mapping[0]
+        steepest = {"tanh": 1.0, "relu": 1.0, "sigmoid": 0.25}[memory.options.select]
+        bound = steepest * float(torch.linalg.matrix_norm(weight, 2))
+        ratios = torch.pdist(chosen) / torch.pdist(places)
+        return {
+            "ticks": ticks.tolist(),
+            "maps": maps,
+            "names": memory.names[:3],
+            "keys": _round(keys[:3].cpu()),
+            "miss": misses,
+            "bound": bound,
+            "steepest": float(ratios.max()),
+            "half": [_under_half(one) for one in maps],
+        }
+
+
+def _line(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, Any]:
+    """Loss of a document on the way from its representation to another's; masks mix instead."""
+    share = torch.linspace(0, 1, POINTS)[:, None]
+    found: list[list[float]] = []
+    with parts.frozen(memory.model), torch.no_grad():
+        masked = memory.options.control != "none"
+        ends = memory.store.selection() if masked else memory.store.keys
+        for place in range(min(3, len(ends))):
+            start, end = ends[place], ends[(place + 1) % len(ends)]
+            way = start + share.to(start) * (end - start)
+            reader = Reader(memory, learnt.pick([memory.names[place]]), keep=True)
+            losses = [reader.all_losses(one).mean() for one in
+                      (way if masked else memory.store.chosen(way))]  # fmt: skip
+            found.append([round(float(loss), 4) for loss in losses])
+    return {"share": share[:, 0].tolist(), "losses": found}
+
+
+def _under_half(values: list[list[float]]) -> float:
+    """Share of the plane whose loss is nearer to the lowest than to the highest."""
+    flat = torch.tensor(values).flatten()
+    return float((flat < (flat.min() + flat.max()) / 2).float().mean())
+
+
+def _sizes(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, Any]:
+    selection = memory.selection().cpu()
+    return {
+        "tokens": [len(ids) for ids in learnt.ids.values()],
+        "size": selection.abs().sum(1).tolist(),
+        "on": (selection.abs() > ON).float().sum(1).tolist(),
+    }
+
+
+def _newcomers(
+    memory: DocumentMemory, run: Fitted, learnt: Documents, new: dict[str, list[int]]
+) -> dict[str, float]:
+    """Documents that nobody learnt, put where the encoder says: does their text gain?"""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, ids in new.items():
+            memory.add(name, ids, epochs=1, silent=True)
+        texts = Documents(new, segment=learnt.segment)
+    found = memory.contexts(texts)
+    return {
+        "right": float(found.right.mean()),
+        "none": float(found.none.mean()),
+        "wrong": float(found.wrong.mean()),
+        "named": found.accuracy,
+    }
+
+
+def _round(values: Tensor) -> list[list[float]]:
+    return [[round(float(one), 4) for one in row] for row in values]
+
+
+LOOKS: dict[str, Callable[..., Any]] = {
+    "frames": _frames,
+    "shapes": _shapes,
+    "line": _line,
+    "map": _map,
+    "gradients": _gradients,
+    "gates": _gates,
+    "split": _split,
+    "plane": _plane,
+    "sizes": _sizes,
+    "newcomers": _newcomers,
+}
