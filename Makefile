@@ -31,7 +31,7 @@ docs: .venv/dev
 	  { echo "mnemoscope needs Python 3.11 or newer; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(PIP) install $(QUIET) --constraint constraints.txt torch
-	$(PIP) install $(QUIET) --constraint constraints.txt --editable .
+	$(PIP) install $(QUIET) --constraint constraints.txt --editable '.[scope]'
 	@touch $@
 
 .venv/dev: .venv/core

@@ -13,8 +13,8 @@ from mnemoscope.figure import Series, lines
 from mnemoscope.lenses.questions import RetentionOptions
 from mnemoscope.lenses.retention import TITLES, Curve, Retention, RetentionResult
 from mnemoscope.lenses.streams import Stream, open_stream
-from mnemoscope.studies.inspection import Inspection
 from mnemoscope.progress import progress
+from mnemoscope.studies.inspection import Inspection
 from mnemoscope.training.run import Run
 
 NAMES = {"age": "Recall by age", "items": "Recall by items", "overwrites": "Recall by overwrites"}

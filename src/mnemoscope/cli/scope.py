@@ -1,19 +1,25 @@
-"""What ``mnemoscope scope`` does; `cli` makes a command of it."""
+"""``mnemoscope scope``: open the live page."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from cyclopts import Parameter
+
+from mnemoscope.cli.app import app
+from mnemoscope.cli.options import examples
 from mnemoscope.errors import UserError
 
-EXAMPLES = (
-    "mnemoscope scope",
-    "mnemoscope scope runs/lag-quick --texts books",
-    "mnemoscope scope --model models/small --port 8000 --no-open",
+
+@app.command(
+    help_epilogue=examples(
+        "mnemoscope scope",
+        "mnemoscope scope runs/lag-quick --texts books",
+        "mnemoscope scope --model models/small --port 8000 --no-open",
+    ),
+    default_parameter=Parameter(negative_iterable=()),
 )
-
-
 def scope(
     runs: Path = Path("runs"),
     /,

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from mnemoscope.cli_options import Options, configs, examples, pairs
+from mnemoscope.cli.options import Options, configs, examples, pairs
 from mnemoscope.errors import UserError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from cyclopts import App
 from rich.console import Console
 from rich.markup import escape
 
-from mnemoscope.cli_options import Options, configs, examples, pairs
+from mnemoscope.cli.options import Options, configs, examples, pairs
 from mnemoscope.errors import UserError
 
 past = App(

@@ -1,0 +1,184 @@
+"""``mnemoscope lens`` and ``state``: look inside a model, and measure what it carries.
+
+Nothing here imports torch before a command has understood what it was asked for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from mnemoscope.cli.app import app
+from mnemoscope.cli.options import Options, examples, pairs
+from mnemoscope.errors import UserError
+from mnemoscope.registry import KINDS, find
+
+
+@app.command(
+    name="lens",
+    help_epilogue=examples(
+        "mnemoscope lens information --model runs/text-attention --text book.txt --out seen",
+        "mnemoscope lens similarity --model runs/a --model runs/b --text book.txt --out seen",
+        "mnemoscope lens influence --model folder/of/a/model --text book.txt --out seen",
+        "mnemoscope lens waves --model folder/of/a/model --text book.txt --length 256 --out seen",
+        "mnemoscope lens retention --model runs/recall-gru --model gpt2 --ages 1,8,64 --out seen",
+    ),
+)
+def look(
+    name: Literal["information", "similarity", "change", "influence", "waves", "retention"],
+    /,
+    *options: Options,
+    model: list[str],
+    out: Path,
+    text: Path | None = None,
+    sites: str = "embeddings,layer.*.out",
+    length: int = 128,
+    tokens: int = 50_000,
+    clusters: int | None = None,
+    samples: int | None = None,
+    tags: Path | None = None,
+    frequencies: int | None = None,
+) -> None:
+    """Look inside a model, or at two of them side by side, while they read a text.
+
+    The lens retention needs no text: it tells models things and asks for them later, in bits per
+    byte that they carry. Its options (--ages, --items, --overwrites, --values, --episodes …) can
+    follow by name: see "mnemoscope list retention".
+
+    Parameters
+    ----------
+    name
+        What to ask: information, similarity, change, influence, waves or retention.
+    model
+        A run folder, a Hugging Face folder, or a name on its hub; similarity takes two as well,
+        retention any number.
+    out
+        A new folder for report.html and the tables.
+    text
+        A text file; every line is read on its own, for waves all of them one after the other.
+    sites
+        Places to look at, parted by commas; globs work.
+    length
+        Longer lines are read in pieces of so many tokens.
+    tokens
+        About how many tokens to read at most.
+    clusters
+        Clusters per layer, for information; by default one for 50 tokens, at most 1000.
+    samples
+        Tokens per group of frequency, for change and influence; by default as many as allow
+        the four largest groups to be compared.
+    tags
+        A file with a line for every line of the text and in it a tag for every token, such as its
+        part of speech: for change and influence by tag instead of by frequency.
+    frequencies
+        At least so many frequencies, for waves; by default those of windows of 64 tokens.
+    """
+    if name == "retention":
+        if text is not None:
+            raise UserError("retention reads no text: leave --text out")
+        return _say_page(_ask_retention(model, out, pairs(options)))
+    if options:
+        raise UserError(f"the lens {name} has no option {options[0]}")
+    if text is None:
+        raise UserError("give a text to read: --text FILE")
+    lines = _lines(text)
+    if not lines:
+        raise UserError(f"{text} is empty: there is nothing to read")
+    tagged = [line.split() for line in _lines(tags)] if tags else None
+    from mnemoscope.api import lens as run_lens
+
+    chosen: dict[str, Any] = {
+        "clusters": clusters,
+        "samples": samples,
+        "length": length,
+        "tokens": tokens,
+        "frequencies": frequencies,
+    }
+    chosen |= {"tags": tagged} if tagged else {}
+    places = [site.strip() for site in sites.split(",")]
+    return _say_page(run_lens(name, model, lines, out, sites=places, **chosen))
+
+
+def _ask_retention(models: list[str], out: Path, options: dict[str, str]) -> Path:
+    from mnemoscope.lenses.questions import RetentionOptions
+
+    chosen = RetentionOptions.make(**options)
+    from mnemoscope.api import lens as run_lens
+
+    given = {name: getattr(chosen, name) for name in options}
+    return run_lens("retention", models, (), out, **given)
+
+
+def _say_page(page: Path) -> None:
+    Console().print(f"[bold]page[/bold]  {escape(str(page.absolute()))}", soft_wrap=True)
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a file that are not empty."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    return [line for line in lines if line]
+
+
+@app.command(
+    help_epilogue=examples(
+        "mnemoscope state",
+        "mnemoscope state lstm --width 128",
+        "mnemoscope state runs/recall-gru --tokens 4096",
+        "mnemoscope state folder/of/a/model",
+    ),
+)
+def state(
+    *words: Options, tokens: int = 256, segment: int = 64, document: str | None = None
+) -> None:
+    """Measure what a model carries: the bytes from which a fresh process goes on, bit for bit.
+
+    Parameters
+    ----------
+    words
+        Run folders, Hugging Face folders or names, or names of memories; by default every memory
+        in its usual size. Options of a memory can follow one of them by name.
+    tokens
+        How many tokens it reads first.
+    segment
+        How many of them at once.
+    document
+        The document that a document memory reads under.
+    """
+    if tokens < 1 or segment < 1:
+        raise UserError("tokens and segment must be at least 1")
+    first = next((place for place, word in enumerate(words) if word.startswith("--")), len(words))
+    sources, given = list(words[:first]) or list(KINDS["memory"]), pairs(words[first:])
+    options: dict[str, Any] = {**given, **({} if document is None else {"document": document})}
+    for source in sources:
+        if source in KINDS["memory"]:
+            find("memory", source).make(**{"vocab": 2, **given})
+    import torch
+
+    from mnemoscope.lenses.elsewhere import Case, go_on
+
+    some = torch.zeros(1, tokens, dtype=torch.long)
+    found = go_on([Case(source, some, some[:, :8], segment, options) for source in sources])
+    console = Console()
+    table = Table("model", "bytes", "tensors", "goes on elsewhere", box=None)
+    for source, (carried, same) in zip(sources, found, strict=True):
+        count = sum(tensor.numel() > 0 for _, tensor in carried.tensors())
+        said = "bit for bit" if same else "[red]NOT[/red] the same"
+        table.add_row(escape(source), f"{carried.nbytes:,}", str(count), said)
+    console.print(f"After {tokens} tokens, read {segment} at a time, one stream carries")
+    console.print(table)
+    if len(found) == 1:
+        for part, tensor in found[0][0].tensors():
+            size = tensor.numel() * tensor.element_size()
+            kind = str(tensor.dtype).removeprefix("torch.")
+            console.print(f"  {part}  {kind} {tuple(tensor.shape)}  {size:,} bytes", soft_wrap=True)
+    if not all(same for _, same in found):
+        raise UserError("what was saved is not all that goes into the next tokens")

@@ -1,0 +1,197 @@
+"""``mnemoscope train``, ``resume``, ``study`` and ``generate``.
+
+Nothing here imports torch before a command has understood what it was asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from mnemoscope.cli.app import app
+from mnemoscope.cli.options import Options, examples, pairs
+from mnemoscope.errors import UserError
+from mnemoscope.registry import find
+
+
+@app.command(
+    help_epilogue=examples(
+        "mnemoscope train copy --memory gru --lag 30",
+        "mnemoscope train characters --memory attention --source book.txt",
+        "mnemoscope train recall --pairs 8 --length 64 --out runs/recall",
+        "mnemoscope train runs/recall/config.yaml --lr 0.003 --out runs/faster",
+    ),
+)
+def train(
+    task: str,
+    /,
+    *options: Options,
+    memory: str | None = None,
+    out: Path | None = None,
+) -> None:
+    """Train a model with some memory on a task.
+
+    Any option of the task, the model or the training can follow by name: see
+    "mnemoscope list copy", "mnemoscope list lstm", "mnemoscope list training".
+    Several processes: torchrun --nproc-per-node 2 -m mnemoscope train …
+
+    Parameters
+    ----------
+    task
+        What to learn: see "mnemoscope list tasks"; or a YAML file with all of it.
+    memory
+        What to learn it with: see "mnemoscope list memories" and "mnemoscope list translators";
+        by default lstm, for translation transformer.
+    out
+        A new folder for the run; by default runs/TASK-MEMORY.
+    """
+    from mnemoscope.api import train as run_training
+
+    _say_trained(run_training(task, memory, out, **pairs(options)))
+
+
+@app.command(
+    help_epilogue=examples(
+        "mnemoscope resume runs/copy-gru",
+    ),
+)
+def resume(run: Path, /) -> None:
+    """Go on with a run that was stopped, to the same weights as if it had not been.
+
+    Parameters
+    ----------
+    run
+        The folder of the run.
+    """
+    from mnemoscope.training.run import Run
+
+    Run.open(run)
+    from mnemoscope.api import resume as resume_training
+
+    _say_trained(resume_training(run))
+
+
+@app.command(
+    help_epilogue=examples(
+        "mnemoscope study retention",
+        "mnemoscope study lag --preset paper --out runs/lag-paper",
+        "mnemoscope study lag --memories gru,lstm --steps 300 --out runs/lag-short",
+    ),
+)
+def study(
+    name: str,
+    /,
+    *options: Options,
+    preset: str = "quick",
+    out: Path | None = None,
+    jobs: int | None = None,
+    images: bool = False,
+) -> None:
+    """Answer a question: run a study and write its page.
+
+    Any option of the study can follow by name: see "mnemoscope list lag".
+    A study that was stopped goes on when the same command is given again.
+
+    Parameters
+    ----------
+    name
+        Which study: see "mnemoscope list studies".
+    preset
+        How large: quick or paper (some have smoke, which only tries that all works).
+    out
+        Folder for report.html, result.json and all runs; by default runs/NAME-PRESET.
+    jobs
+        Trainings at the same time; by default one for each core.
+    images
+        Write the figures as SVG and PNG too (needs the extra "paper" and a Chromium).
+    """
+    from mnemoscope.api import study as run_study
+
+    console = Console()
+    given = pairs(options)
+    if find("study", name).live:
+        folder = (out or Path("runs") / f"{name}-{preset}").absolute()
+        console.print(f"page so far  {escape(str(folder / 'report.html'))}", soft_wrap=True)
+    published = run_study(name, preset, out, jobs, images, **given)
+    page = published.page.absolute()
+    console.print(f"[bold]page[/bold]    {escape(str(page))}", soft_wrap=True)
+    console.print(f"result  {escape(str(page.with_name('result.json')))}", soft_wrap=True)
+
+
+@app.command(
+    help_epilogue=examples(
+        'mnemoscope generate runs/characters-attention "The "',
+        'mnemoscope generate runs/text-lstm "A class" --temperature 0',
+    ),
+)
+def generate(
+    run: Path,
+    /,
+    prompt: str,
+    *,
+    length: int = 200,
+    temperature: float = 0.8,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+) -> None:
+    """Let a model that was trained on text write on.
+
+    Parameters
+    ----------
+    run
+        The folder of a run on the task text or characters.
+    prompt
+        What it reads first.
+    length
+        Tokens to write.
+    temperature
+        How freely it chooses; 0 always takes the likeliest.
+    top_k
+        Choose among the k likeliest only.
+    top_p
+        Choose among the likeliest that together reach this probability only.
+    seed
+        Root of the randomness.
+    """
+    from mnemoscope.training.run import Run
+
+    opened = Run.open(run)
+    ids = opened.vocabulary.encode(prompt)
+    if not ids.size:
+        raise UserError("the prompt is empty: give at least one character")
+    import torch
+
+    from mnemoscope.models.generation import generate as speak
+    from mnemoscope.seeds import derive
+
+    said = speak(
+        opened.model(),
+        torch.from_numpy(ids)[None],
+        length,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        generator=torch.Generator().manual_seed(derive(seed, "generate")),
+    )
+    sys.stdout.write(prompt + opened.vocabulary.decode(said.tokens[0].numpy()) + "\n")
+
+
+def _say_trained(run: Any) -> None:
+    if os.environ.get("RANK", "0") != "0":
+        return  # torchrun starts several of us; one speaks
+    last: dict[str, Any] = {}
+    for entry in run.metrics():
+        last.update(entry)
+    console = Console()
+    facts = ", ".join(
+        f"{name.replace('_', ' ')} {last[name]:.4g}"
+        for name in ("loss", "valid_loss", "valid_accuracy")
+        if name in last
+    )
+    console.print(f"[bold]run[/bold]  {escape(str(run.folder))}  ({facts})", soft_wrap=True)
