@@ -176,12 +176,15 @@ def lens(
         from mnemoscope.studies.asking import retention
 
         found = retention(models, **options)
-        shown += "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
     else:
         from mnemoscope.studies.inspection import inspect
 
         found = inspect(name, models, texts, **options)
         shown += " --text FILE"
+    given = {key: value for key, value in options.items() if value is not None}
+    if "tags" in given:
+        given["tags"] = "FILE"
+    shown += "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in given.items())
     command = f"mnemoscope lens {name} {shown} --out {shlex.quote(str(folder))}"
     plain = {key: list(v) if isinstance(v, tuple) else v for key, v in options.items()}
     config = yaml.safe_dump(
