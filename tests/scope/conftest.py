@@ -127,7 +127,7 @@ def visit(browser: Browser, client: Client) -> Iterator[Callable[..., Any]]:
         context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(90_000)  # a busy machine is no failure
         if not refused:  # else the browser itself notes what it was refused
             page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))

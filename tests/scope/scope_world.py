@@ -43,7 +43,7 @@ class Client:
         headers: dict[str, str] | None = None,
     ) -> tuple[int, Any, dict[str, str]]:
         """Status, content (decoded if JSON) and headers of one request."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         given = {} if sent is None else {"content-type": "application/json"}
         connection.request(

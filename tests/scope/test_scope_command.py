@@ -55,11 +55,11 @@ def test_it_prints_its_address_answers_and_stops(tmp_path: Path) -> None:
         line = process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)/\n", line)
         assert found, line
-        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=90)
         connection.request("GET", "/")
         assert connection.getresponse().status == 200
         connection.close()
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=90)
     assert process.returncode == 0
     assert rest.endswith("closed\n")

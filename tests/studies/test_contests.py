@@ -84,6 +84,7 @@ def test_patterns_leaves_curves_and_looks(reading: Published) -> None:
 @pytest.mark.browser
 def test_the_slider_goes_through_the_layers(drawing: Published, browser: Browser) -> None:
     page = browser.new_page()
+    page.set_default_timeout(120_000)  # a busy machine is no failure
     troubles: list[str] = []
     page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: troubles.append(str(error)))

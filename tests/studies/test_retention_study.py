@@ -158,6 +158,7 @@ def test_the_page_opens_and_draws_every_figure(
     troubles: list[str] = []
     asked: list[str] = []
     page = browser.new_page(viewport={"width": width, "height": 800})
+    page.set_default_timeout(120_000)  # a busy machine is no failure
     page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))

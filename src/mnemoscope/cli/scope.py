@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from cyclopts import Parameter
@@ -68,7 +69,7 @@ def scope(
     page = Page(runs, model or [], texts, host, port)
     sys.stdout.write(f"scope  {page.address}\nstop it with Ctrl-C\n")
     sys.stdout.flush()
-    try:
+    # Whether a stopped server returns or raises depends on where the signal finds it.
+    with suppress(KeyboardInterrupt):
         page.answer(show=open)
-    except KeyboardInterrupt:
-        sys.stdout.write("\nclosed\n")
+    sys.stdout.write("\nclosed\n")
