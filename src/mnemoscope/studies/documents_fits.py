@@ -41,7 +41,7 @@ def _base(model: str | None, folder: Path, steps: int, device: str) -> tuple[Any
     return base.to(join(device).device), tokenizer
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _pieces(source: str | None, tokenizer: Any, tokens: int) -> dict[str, list[int]]:
     from mnemoscope.data.documents import read_documents
 
