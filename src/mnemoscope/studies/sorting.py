@@ -96,7 +96,7 @@ class SortingStudy(Study):
     recent: int = Field(0, ge=0, description="of these, tokens in the ∞-former's cache")
     contraction: float = Field(0.75, gt=0, lt=1, description="τ where it is fixed")
     rate: int = Field(4, ge=1, description="tokens the Compressive Transformer squeezes into one")
-    steps: int = Field(500, ge=1, description="optimiser steps per model")
+    steps: int = Field(450, ge=1, description="optimiser steps per model")
     batch: int = Field(16, ge=1, description="streams per step")
     lr: float = Field(3e-3, gt=0, description="highest learning rate")
     seeds: int = Field(3, ge=1, description="trainings per model and length")
