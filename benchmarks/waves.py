@@ -79,12 +79,13 @@ def analyse(layers: int, heads: int, texts: int, length: int) -> float:
 
 
 MEASURE = """
-import resource, sys
+import sys
 import torch
 torch.set_num_threads(1)
+from benchmarks.measure import peak_memory
 from benchmarks.waves import analyse
 analyse(*map(int, sys.argv[1:]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak_memory())
 """
 
 
