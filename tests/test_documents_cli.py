@@ -89,7 +89,7 @@ def test_fit_look_ask_and_forget(
     [
         (["--epoch", "3"], "did you mean 'epochs'"),
         (["--alpha", "-1"], "greater than or equal to 0"),
-        (["--model", "no/such/folder"], "cannot load the model no/such/folder"),
+        (["--model", "no/such/folder"], "cannot load 'no/such/folder'"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -9,7 +9,6 @@ Shapes: B rows, T tokens, V words.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from mnemoscope.models.huggingface import documents
 from mnemoscope.models.huggingface.blocks import words_of
 from mnemoscope.models.huggingface.documents import DocumentMemory
 from mnemoscope.models.huggingface.endless import EndlessMemory
+from mnemoscope.models.huggingface.loading import load_causal
 from mnemoscope.models.huggingface.stream import DocumentStream, HuggingFaceStream
 from mnemoscope.models.model import Output, SequenceModel
 from mnemoscope.models.source import SourceModel
@@ -122,29 +122,11 @@ def _named(source: str, options: dict[str, Any]) -> tuple[Any, str]:
         base = documents.read_saved(path)[1]["model"]
         if not base:
             raise UserError(f"the memory in {source} does not say which model it is for")
-        return DocumentMemory.load(path, _pretrained(base)), path.name
+        return DocumentMemory.load(path, load_causal(base)), path.name
     if path.is_dir() and not (path / "config.json").is_file():
         raise UserError(
             f"{source} is neither a run (config.yaml) nor a Hugging Face model (config.json)"
         )
     if not path.is_dir() and (path.exists() or source.count("/") > 1 or path.is_absolute()):
         raise UserError(f"{source} is not a folder with a model")
-    return _pretrained(source), "/".join(path.parts[-2:])
-
-
-def _pretrained(name: str) -> Any:
-    try:
-        from transformers import AutoModelForCausalLM
-    except ImportError as error:
-        raise UserError(
-            "Hugging Face models need the extra: pip install 'mnemoscope[huggingface]'"
-        ) from error
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    local = Path(name).is_dir()
-    try:
-        return AutoModelForCausalLM.from_pretrained(
-            name, use_safetensors=True, local_files_only=local, trust_remote_code=False
-        )
-    except (OSError, ValueError, KeyError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise UserError(f"cannot load {name!r} as a causal language model: {first}") from error
+    return load_causal(source), "/".join(path.parts[-2:])

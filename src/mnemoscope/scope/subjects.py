@@ -73,20 +73,20 @@ def open_subject(identity: str, root: Path, given: list[str]) -> Subject:
     if kind == "documents":
         return _documents(item.path, name, [*given, str(root.resolve())])
     if kind == "huggingface":
-        return _theirs(str(item.path), name, local=True)
+        return _theirs(str(item.path), name)
     return _run(item.path, name, trained=kind == "run")
 
 
 def _given(source: str) -> Subject:
     path = Path(source)
     if not path.is_dir():
-        return _theirs(source, source, local=False)
+        return _theirs(source, source)
     kind = shelf.kind_of(shelf.files_of(path))
     if kind == "run":
         return _run(path, path.name, trained=True)
     if kind == "documents":
         return _documents(path, path.name, None)
-    return _theirs(source, path.name, local=True)
+    return _theirs(source, path.name)
 
 
 def _run(folder: Path, name: str, trained: bool) -> Subject:
@@ -139,35 +139,20 @@ def _numbers(vocab: int) -> Callable[[str], Ints]:
     return encode
 
 
-def _load(source: str, local: bool) -> tuple[Any, Any]:
-    try:
-        import transformers
-    except ImportError as error:
+def _load(source: str) -> tuple[Any, Any]:
+    from mnemoscope.models.huggingface.loading import architecture, load_model
+
+    named = architecture(source)
+    if not any(word in named for word in ("CausalLM", "LMHeadModel")):
         raise UserError(
-            "Hugging Face models need the extra: pip install 'mnemoscope[huggingface]'"
-        ) from error
-    options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
-    try:
-        config = transformers.AutoConfig.from_pretrained(source, **options)
-        named = " ".join(getattr(config, "architectures", None) or [])
-        if not any(word in named for word in ("CausalLM", "LMHeadModel")):
-            raise UserError(
-                f"{Path(source).name} ({named or 'unknown'}) is no causal language model: it "
-                "carries nothing from one segment to the next; look at it with mnemoscope lens"
-            )
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            source, use_safetensors=True, **options
+            f"{Path(source).name} ({named or 'unknown'}) is no causal language model: it carries "
+            "nothing from one segment to the next; look at it with mnemoscope lens"
         )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
-    # Not there, no network, damaged weights, an unknown architecture.
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(f"cannot load {Path(source).name}: {first}") from error
-    return model.eval(), tokenizer
+    return load_model(source)
 
 
-def _theirs(source: str, name: str, local: bool) -> Subject:
-    model, tokenizer = _load(source, local)
+def _theirs(source: str, name: str) -> Subject:
+    model, tokenizer = _load(source)
     return _causal(model, tokenizer, name, type(model).__name__, None)
 
 
@@ -181,7 +166,7 @@ def _documents(folder: Path, name: str, allowed: list[str] | None) -> Subject:
             f"{name} was learnt on {base or 'a model without a name'}, which is not in the folder "
             "of runs: start scope with --model and that model"
         )
-    model, tokenizer = _load(base, local=True)
+    model, tokenizer = _load(base)
     memory = DocumentMemory.load(folder, model, tokenizer)
     return _causal(model, tokenizer, name, "Document memory", memory)
 
