@@ -7,13 +7,19 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 QUIET := $(if $(CI),--quiet,--quiet --progress-bar on)
 
-.PHONY: demo test setup lint docs browser lock clean
+.PHONY: demo test exact setup lint docs browser lock clean
 
 demo: setup
 	$(BIN)/mnemoscope study retention --out runs/demo
 
 test: .venv/dev browser lint docs
 	$(BIN)/python -m pytest -n auto
+	$(MAKE) exact
+
+# What is promised bit for bit, as on processors with fewer instructions and with more threads.
+exact: .venv/dev
+	TEST_INSTRUCTIONS=avx2 TEST_THREADS=1 $(BIN)/python -m pytest -n auto -m exact
+	TEST_INSTRUCTIONS=plain TEST_THREADS=2 $(BIN)/python -m pytest -n auto -m exact
 
 setup: .venv/core
 

@@ -1,21 +1,34 @@
+"""What all tests share: threads, instructions, no hub, one browser.
+
+``TEST_INSTRUCTIONS=avx2`` or ``plain`` makes this machine compute as one with fewer instructions,
+``TEST_THREADS=2`` with more threads; `make exact` does both for every test marked exact.
+"""
+
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-import torch
 from hypothesis import settings
+
+from instructions import INSTRUCTIONS, LIMITS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-# Tensors this small gain nothing from more threads; tests run side by side instead, and the
-# processes that they start do as they do.
-os.environ["OMP_NUM_THREADS"] = "1"
-torch.set_num_threads(1)
+# Before torch is imported, which reads them once; processes that tests start do as we do.
+os.environ.update(LIMITS.get(INSTRUCTIONS, {}))
+# Tensors this small gain nothing from more threads; tests run side by side instead.
+THREADS = int(os.environ.get("TEST_THREADS", "1"))
+os.environ["OMP_NUM_THREADS"] = str(THREADS)
+
+import torch  # noqa: E402
+
+torch.set_num_threads(THREADS)
 # No test may ask a hub for anything.
 os.environ["HF_HUB_OFFLINE"] = "1"
 # A busy machine must not fail a test that is about mathematics.
@@ -31,6 +44,19 @@ OFFLINE = (
     "--disable-sync",
     "--no-first-run",
 )
+
+
+def pytest_report_header() -> str:
+    kind = torch.backends.cpu.get_cpu_capability()
+    return f"instructions: {kind}, limited to {INSTRUCTIONS}; threads of torch: {THREADS}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever compares bit for bit has to hold on every processor: nobody has to remember."""
+    for item in items:
+        source = inspect.getsource(item.function) if isinstance(item, pytest.Function) else ""
+        if "torch.equal(" in source or "rtol=0, atol=0)" in source:
+            item.add_marker(pytest.mark.exact)
 
 
 @pytest.fixture(scope="session")

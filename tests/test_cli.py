@@ -230,7 +230,7 @@ def test_every_help_has_an_example(name: list[str], capsys: pytest.CaptureFixtur
 def test_doctor_finds_this_machine_well(tmp_path: Path) -> None:
     done = command("doctor", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    for name in ("versions", "threads", "device", "folders", "page"):
+    for name in ("versions", "threads", "device", "exactness", "folders", "page"):
         assert re.search(rf"ok +{name}", done.stdout), done.stdout
 
 

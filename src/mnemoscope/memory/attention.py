@@ -4,11 +4,14 @@ Shapes: B rows, H heads, T new tokens, S tokens in memory after them, E width of
 
 Appending never copies the past when nobody needs gradients: keys and values are views into a
 larger buffer. Whoever holds the newest view writes on in place; an older view that is continued
-a second time (a branch) copies first, so a state once returned never changes.
+a second time (a branch) copies first, so a state once returned never changes. Every vector in the
+buffer begins on a boundary of 64 bytes: on some processors attention rounds differently with the
+address of its keys, and a stream must not depend on how much room it had.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -17,10 +20,16 @@ from torch import Tensor
 
 from mnemoscope.memory.state import State
 
+# Bytes; where torch's own tensors begin.
+BOUNDARY = 64
+
 
 @dataclass(eq=False)
 class _Room:
-    """Two buffers (B, H, capacity, E) that several states look into, and how much is taken."""
+    """Two buffers that several states look into, and how much is taken.
+
+    keys, values (B, H, capacity, E), the first E of rows that are a multiple of 64 bytes long.
+    """
 
     keys: Tensor
     values: Tensor
@@ -106,10 +115,10 @@ def _make_room(state: AttentionState, needed: int) -> _Room:
     batch, heads, length, size = state.keys.shape
     # Doubling keeps the copying of a long stream linear in its length.
     capacity = max(2 * needed, 64)
+    step = BOUNDARY // state.keys.element_size()
+    shape = batch, heads, capacity, math.ceil(size / step) * step
     room = _Room(
-        state.keys.new_empty(batch, heads, capacity, size),
-        state.values.new_empty(batch, heads, capacity, size),
-        length,
+        state.keys.new_empty(shape)[..., :size], state.values.new_empty(shape)[..., :size], length
     )
     room.keys[:, :, :length] = state.keys
     room.values[:, :, :length] = state.values

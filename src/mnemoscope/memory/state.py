@@ -147,6 +147,15 @@ def row_mask(rows: Tensor | Sequence[int], batch: int) -> Tensor:
     return mask
 
 
+def own(tensor: Tensor) -> Tensor:
+    """The same numbers in memory of their own, laid out as if they had been read from a file.
+
+    On some processors a product rounds differently with the address of what it multiplies. What
+    goes into a state as it is, and not into a sum first, must not be a view into something larger.
+    """
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
     """Write tensors atomically, with a digest of all that is written so that damage is noticed."""
     path = Path(path)
@@ -170,7 +179,8 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # What safetensors hands out are views into the file, at any address.
+            tensors = {name: own(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} is damaged or not a safetensors file: {error}") from error
     if metadata.pop("digest", None) != _digest(tensors, metadata):

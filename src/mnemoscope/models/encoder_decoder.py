@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.memory.attention import AttentionState
-from mnemoscope.memory.state import State
+from mnemoscope.memory.state import State, own
 from mnemoscope.memory.words import CrossState, looked_at
 from mnemoscope.models.encoder_config import EncoderStack
 from mnemoscope.models.model import Context, Tap, show
@@ -83,7 +83,7 @@ class CrossAttention(nn.Module):
         batch, length, _ = vectors.shape
         pairs = self.pairs(vectors).view(batch, length, 2, self.heads, -1)
         keys, values = pairs.permute(2, 0, 3, 1, 4).unbind(0)
-        return AttentionState(keys, values, mask)
+        return AttentionState(own(keys), own(values), mask)
 
     def forward(self, vectors: Tensor, source: AttentionState) -> Tensor:
         """vectors (B, T, D) -> what was found in the source (B, T, D)."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mnemoscope.memory.recurrent import moved
-from mnemoscope.memory.state import State
+from mnemoscope.memory.state import State, own
 from mnemoscope.memory.words import AttentiveState, WordsState, additive, multiplicative, weigh
 from mnemoscope.models.model import Context, Tap
 from mnemoscope.models.positions import Positions
@@ -223,7 +223,7 @@ class Seq2SeqModel(SourceModel):
         vectors, cells = self.encoder(vectors, mask)
         if isinstance(self.config, OneVector):
             return tuple(cells)
-        words = WordsState(vectors, mask)
+        words = WordsState(own(vectors), mask)
         if isinstance(self.config, Luong) and not self.config.feeding:
             return (*cells, words)
         nothing = torch.zeros_like(vectors[:, 0]) if isinstance(self.config, Luong) else None
