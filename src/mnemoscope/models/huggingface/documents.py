@@ -15,6 +15,7 @@ from mnemoscope.errors import UserError
 from mnemoscope.memory.state import read_tensors, write_tensors
 from mnemoscope.models.huggingface import blocks as parts
 from mnemoscope.models.huggingface.config import DocumentOptions, Fitting, Guidance
+from mnemoscope.models.huggingface.loading import load_tokenizer
 from mnemoscope.models.huggingface.representations import first_keys
 from mnemoscope.models.huggingface.store import DocumentStore
 from mnemoscope.models.huggingface.texts import Documents
@@ -151,12 +152,7 @@ class DocumentMemory:
             where = getattr(self.model.config, "_name_or_path", "")
             if not where:
                 raise UserError("give the tokenizer: attach(model, 'documents', tokenizer=…)")
-            from transformers import AutoTokenizer
-
-            try:
-                self.tokenizer = AutoTokenizer.from_pretrained(where)
-            except (OSError, ValueError) as error:
-                raise UserError(f"cannot load the tokenizer of {where}: {error}") from error
+            self.tokenizer = load_tokenizer(where, self.model)
         return self.tokenizer
 
     def fit(
