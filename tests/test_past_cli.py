@@ -87,7 +87,7 @@ def test_a_cache_needs_no_training(
         (["--windw", "8"], "did you mean 'window'"),
         (["--text", "no.txt"], "there is no file no.txt"),
         (["--window", "1"], "greater than or equal to 2"),
-        (["--rows", "0", "--window", "8"], "cannot be cut into 0 streams"),
+        (["--rows", "0", "--window", "8"], "--rows must be from 1 to"),
     ],
 )
 def test_mistakes_are_one_line(

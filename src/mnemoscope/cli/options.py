@@ -38,6 +38,12 @@ def pairs(tokens: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def within(name: str, value: int | None, least: int, most: int) -> None:
+    """Refuse a number that is not from ``least`` to ``most``, by the name of its option."""
+    if value is not None and not least <= value <= most:
+        raise UserError(f"--{name} must be from {least} to {most}, not {value}")
+
+
 def configs(given: dict[str, str], *kinds: type[Config]) -> list[Any]:
     """Give every option to the config that has it, and make one of each kind."""
     known = {name for kind in kinds for name in kind.model_fields}

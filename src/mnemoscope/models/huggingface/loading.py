@@ -6,9 +6,11 @@ file and what to do; weights that are missing are never made up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from mnemoscope.errors import UserError
 from mnemoscope.models.huggingface.folder import (
@@ -101,9 +103,10 @@ def rows_of(model: Any) -> int:
     return int(model.get_input_embeddings().weight.shape[0])
 
 
-def check_ids(name: str, ids: Sequence[int], known: int) -> None:
-    """Refuse token ids that the model has no row for, before it runs."""
-    low, high = min(ids, default=0), max(ids, default=0)
+def check_ids(name: str, ids: Any, known: int) -> None:
+    """Refuse token ids, of any shape, that the model has no row for, before it runs."""
+    held = np.asarray(ids)
+    low, high = (int(held.min()), int(held.max())) if held.size else (0, 0)
     if low < 0 or high >= known:
         raise UserError(
             f"the text holds token id {low if low < 0 else high}, but {name} reads 0 to "
