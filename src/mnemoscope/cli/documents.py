@@ -130,8 +130,13 @@ def words(memory: Path, /, *, entry: int, top: int = 8, model: str | None = None
         The model; by default the one it was learnt on.
     """
 
+    from mnemoscope.models.huggingface.documents import read_saved
+
     within("entry", entry, 0, MOST)
     within("top", top, 1, MOST)
+    held = read_saved(memory)[1]["options"].get("entries", entry + 1)
+    if entry >= held:
+        raise UserError(f"entry {entry} does not exist: the memory has entries 0 to {held - 1}")
     opened = open_memory(memory, model)
     found = opened.words(entry, top)
     table = Table(title=f"entry {entry}, when open", title_justify="left", box=None)

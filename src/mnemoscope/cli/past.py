@@ -13,7 +13,7 @@ from cyclopts import App
 from rich.console import Console
 from rich.markup import escape
 
-from mnemoscope.cli.options import Options, configs, examples, pairs, within
+from mnemoscope.cli.options import Options, check_file, configs, examples, pairs, within
 from mnemoscope.errors import UserError
 
 MOST_ROWS, MOST_TOKENS = 1 << 16, 1 << 40
@@ -77,7 +77,8 @@ def past_fit(
     from mnemoscope.models.huggingface.loading import load_config, load_model
     from mnemoscope.models.huggingface.quiet import quiet
 
-    _check_files(text)
+    for path in text:
+        check_file(path)
     check_options(load_config(model), chosen)
     texts = [read_text(path) for path in text]
     base, tokenizer = load_model(model)
@@ -89,18 +90,17 @@ def past_fit(
 
     def write(folder: Path) -> Path:
         if fitting.learn == "all":
-            home = folder / "model"
             with quiet():
-                base.save_pretrained(home)
-                tokenizer.save_pretrained(home)
-            base.config._name_or_path = str(home)
+                base.save_pretrained(folder / "model")
+                tokenizer.save_pretrained(folder / "model")
+            base.config._name_or_path = str(folder / "model")
         return attached.write(folder)
 
-    path = keep(out, write)
+    home = keep(out, write)
     said = f"{len(losses)} steps"
     if losses:
         said += f", loss of the last {losses[-1]:.3f}"
-    Console().print(f"[bold]memory[/bold]  {escape(str(path))}  ({said})", soft_wrap=True)
+    Console().print(f"[bold]memory[/bold]  {escape(str(home))}  ({said})", soft_wrap=True)
 
 
 @past.command(
@@ -128,7 +128,8 @@ def worth(
         Read at most so many tokens of each.
     """
     within("most", most, 2, MOST_TOKENS)
-    _check_files(text)
+    for path in text:
+        check_file(path)
     attached, tokenizer = _open(memory, model)
     from mnemoscope.data.documents import read_text
     from mnemoscope.models.huggingface.texts import first_ids
@@ -149,9 +150,3 @@ def _open(folder: Path, model: str | None) -> tuple[Any, Any]:
         raise UserError(f"the memory in {folder} does not say which model it is for: --model NAME")
     base, tokenizer = load_model(name)
     return EndlessMemory.load(folder, base), tokenizer
-
-
-def _check_files(paths: list[Path]) -> None:
-    for path in paths:
-        if not path.is_file():
-            raise UserError(f"there is no file {path}")
