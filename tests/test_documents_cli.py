@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +94,15 @@ def test_fit_look_ask_and_forget(
         (["--epoch", "3"], "did you mean 'epochs'"),
         (["--alpha", "-1"], "greater than or equal to 0"),
         (["--model", "no/such/folder"], "cannot load 'no/such/folder'"),
+        (["--layer", "99"], "layer 99 does not exist: the model has blocks 0 to 1"),
+        (["--entries", "0"], "entries: input should be greater than or equal to 1"),
+        (["--entries", "999999999999"], "entries: input should be less than"),
+        (["--epochs", "0"], "epochs: input should be greater"),
+        (["--lr", "nan"], "lr: input should be"),
+        (["--lr", "inf"], "lr: input should be a finite number"),
+        (["--segment", "1"], "--segment must be from 2 to"),
+        (["--overlap", "-1"], "--overlap must be from 0 to 126, not -1"),
+        (["--folder", "no/texts"], "there is no file or folder no/texts"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -101,12 +114,84 @@ def test_mistakes_are_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     named = options if "--model" in options else ["--model", model, *options]
-    assert run("fit", "--folder", str(folder), "--out", str(tmp_path / "m"), *named) == 2
+    named += [] if "--folder" in options else ["--folder", str(folder)]
+    assert run("fit", "--out", str(tmp_path / "m"), *named) == 2
     told = capsys.readouterr().err
     assert message in told
     assert "Traceback" not in told
+    assert not list(tmp_path.iterdir())
 
 
 def test_folders_without_a_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("ask", str(tmp_path), "Hello") == 2
     assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def no_weights(model: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The model as it says it is, without weights: what is refused first needs none."""
+    folder = tmp_path_factory.mktemp("bare") / "model"
+    shutil.copytree(model, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    return str(folder)
+
+
+def test_mistakes_show_before_weights_are_read(
+    no_weights: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "something").touch()
+    fresh = str(tmp_path / "m")
+    for options, out, message in (
+        (["--segment", "0"], fresh, "--segment must be"),
+        (["--layer", "-9"], fresh, "layer -9 does not exist"),
+        ([], str(tmp_path / "file"), "exists already"),
+        ([], str(tmp_path / "full"), "exists already"),
+        ([], str(tmp_path / "file" / "m"), "cannot write to"),
+        ([], str(tmp_path / ("x" * 300)), "cannot write to"),
+        (["--folder", str(tmp_path / "full")], fresh, "holds no .txt"),
+        ([], fresh, "has no weights"),
+    ):
+        named = options if "--folder" in options else [*options, "--folder", str(folder)]
+        assert run("fit", "--model", no_weights, "--out", out, *named) == 2
+        assert message in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "full"}
+
+
+def test_numbers_and_names_of_a_memory_are_checked_before_its_model_is_loaded(
+    tmp_path: Path, no_weights: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import mnemoscope as ms
+    from mnemoscope.models.huggingface.config import Guidance
+
+    base = transformers.LlamaForCausalLM(transformers.AutoConfig.from_pretrained(no_weights))
+    memory = ms.attach(base, "documents", entries=4)
+    plain = Guidance(alpha=0.0)
+    memory.fit({"a": [1, 2, 3, 4], "b": [4, 5, 6, 7]}, plain, epochs=1, silent=True)
+    memory.save(tmp_path)
+    folder, named = str(tmp_path), ["--model", no_weights]
+    for arguments, message in (
+        (["words", folder, "--entry", "-1"], "--entry must be from 0"),
+        (["words", folder, "--entry", "0", "--top", "0"], "--top must be from 1"),
+        (["ask", folder, "The", "--length", "0"], "--length must be from 1"),
+        (["ask", folder, "The", "--document", "c"], "unknown document 'c'"),
+        (["forget", folder, "c"], "unknown document 'c'"),
+        (["words", folder, "--entry", "9"], "entry 9 does not exist"),
+        (["ask", folder, "The"], "has no weights"),
+    ):
+        assert run(*arguments, *named) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_stderr_of_a_mistake_is_our_message_alone(model: str, folder: Path, tmp_path: Path) -> None:
+    """In a process of its own, as a user has it: no bars, reports or warnings around it."""
+    broken = Path(shutil.copytree(model, tmp_path / "broken"))
+    config = json.loads((broken / "config.json").read_text()) | {"num_hidden_layers": 3}
+    (broken / "config.json").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "mnemoscope", "documents", "fit", "--model", str(broken)]
+    command += ["--folder", str(folder), "--out", str(tmp_path / "m")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: the weights of ")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,12 @@ def test_two_models_are_held_against_each_other(home, tmp_path):
         (["waves", "--model", "one", "--length", "9"], "positions are too few"),
         (["waves", "--model", "one", "--length", "40", "--frequencies", "90"], "ask for at most"),
         (["waves", "--model", "one", "--model", "two"], "looks at one model"),
+        (["change", "--model", "one", "--tokens", "0"], "--tokens must be from 1 to"),
+        (["change", "--model", "one", "--tokens", "-1"], "--tokens must be from 1 to"),
+        (["change", "--model", "one", "--length", "1"], "--length must be from 2 to"),
+        (["change", "--model", "one", "--samples", "0"], "--samples must be from 2 to"),
+        (["information", "--model", "one", "--clusters", "-3"], "--clusters must be from 2 to"),
+        (["waves", "--model", "one", "--frequencies", "0"], "--frequencies must be from 1 to"),
     ],
 )
 def test_mistakes_give_one_message_and_exit_two(
@@ -112,3 +119,37 @@ def test_a_missing_text_and_a_full_folder_are_refused(home, tmp_path, capsys):
             main(["lens", "change", "--model", model, "--text", str(text), "--out", str(out)])
         assert stopped.value.code == 2
         assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_pages_that_could_not_be_written_and_long_names_are_refused_first(home, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for out, text, message in (
+        (tmp_path / "file" / "o", home / "text.txt", "cannot write to"),
+        (tmp_path / ("x" * 300), home / "text.txt", "cannot write to"),
+        (tmp_path / "o", tmp_path / ("x" * 300), "there is no file"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            main(["lens", "change", "--model", "nobody", "--text", str(text), "--out", str(out)])
+        assert stopped.value.code == 2
+        assert message in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_of_a_line_of_megabytes_no_more_is_read_than_was_asked(home, tmp_path, capsys):
+    (tmp_path / "long.txt").write_text("the cat saw the dog " * (16 * 2**20 // 20))
+    began = time.process_time()
+    with pytest.raises(SystemExit) as stopped:
+        main(["lens", "information", "--model", str(home / "one"), "--tokens", "500", "--clusters",
+              "4", "--text", str(tmp_path / "long.txt"), "--out", str(tmp_path / "o")])  # fmt: skip
+    assert stopped.value.code in (0, None)
+    assert "500 tokens at 3 sites" in capsys.readouterr().out
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("option", ["--tokens", "--segment"])
+@pytest.mark.parametrize("number", ["0", "-1", "99999999999999"])
+def test_a_state_after_impossible_tokens_is_refused(option, number, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["state", "lstm", option, number])
+    assert stopped.value.code == 2
+    assert f"{option} must be from 1 to" in capsys.readouterr().err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -87,7 +89,15 @@ def test_a_cache_needs_no_training(
         (["--windw", "8"], "did you mean 'window'"),
         (["--text", "no.txt"], "there is no file no.txt"),
         (["--window", "1"], "greater than or equal to 2"),
-        (["--rows", "0", "--window", "8"], "cannot be cut into 0 streams"),
+        (["--window", "65"], "need 65 positions, but the model has 64"),
+        (["--window", "8", "--layers", "0,2"], "layer 2 does not exist"),
+        (["--window", "8", "--heads", "3"], "heads"),
+        (["--window", "8", "--basis", "99999999"], "basis: input should be less"),
+        (["--window", "8", "--steps", "-1"], "steps: input should be greater"),
+        (["--window", "8", "--lr", "inf"], "lr: input should be a finite number"),
+        (["--memory", "cache", "--window", "8", "--cached", "4"], "a cache has no weights"),
+        (["--rows", "-1", "--window", "8"], "--rows must be from 1 to"),
+        (["--rows", "0", "--window", "8"], "--rows must be from 1 to"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -97,10 +107,56 @@ def test_mistakes_are_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    common = ["--model", str(home / "model"), "--out", str(tmp_path / "m")]
+    bare = tmp_path / "model"  # without weights: what is refused first needs none
+    shutil.copytree(home / "model", bare, ignore=shutil.ignore_patterns("*.safetensors"))
+    common = ["--model", str(bare), "--out", str(tmp_path / "m")]
     assert run("fit", *common, "--text", str(home / "one.txt"), *options) == 2
     told = capsys.readouterr().err
     assert message in told
     assert "Traceback" not in told
+    assert not (tmp_path / "m").exists()
     assert run("worth", str(tmp_path), "--text", str(home / "one.txt")) == 2
     assert "there is no file" in capsys.readouterr().err
+
+
+class Counting:
+    """A tokenizer of letters that says how many it was given."""
+
+    given = 0
+
+    def encode(self, text: str) -> list[int]:
+        self.given += len(text)
+        return [ord(letter) % 64 for letter in text]
+
+
+def test_no_more_of_a_text_is_tokenised_than_is_read() -> None:
+    from mnemoscope.models.huggingface.endless_fitting import lanes, streams_of
+    from mnemoscope.models.huggingface.texts import first_ids
+
+    text = "the kettle sang" * 100_000
+    tokenizer = Counting()
+    assert first_ids(tokenizer, text, 500) == first_ids(Counting(), text)[:500]
+    assert tokenizer.given < 20_000
+    tokenizer = Counting()
+    streams = streams_of([text], tokenizer, rows=4, most=101)
+    assert streams.shape == (4, 101)
+    assert tokenizer.given < 20_000
+    start = len(text) // 4
+    assert streams[1].tolist() == first_ids(Counting(), text[start : start + 101])
+    # A text that is read whole is cut as it always was.
+    short = streams_of([text[:900], text[:300]], Counting(), rows=2, most=300)
+    assert short.equal(lanes(first_ids(Counting(), text[:900] + text[:300]), 2))
+
+
+def test_a_line_of_megabytes_is_answered_in_seconds(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long, memory = tmp_path / "long.txt", str(tmp_path / "memory")
+    long.write_text(f"{WORDS} " * (16 * 2**20 // len(WORDS)))
+    common = ["--model", str(home / "model"), "--text", str(long), "--out", memory]
+    began = time.process_time()
+    assert run("fit", *common, "--window", "8", "--basis", "8", "--steps", "2", "--rows", "2") == 0
+    assert run("worth", memory, "--text", str(long), "--most", "500") == 0
+    assert time.process_time() - began < 5
+    assert run("worth", memory, "--text", str(long), "--most", "1") == 2
+    assert "--most must be from 2 to" in capsys.readouterr().err

@@ -68,6 +68,12 @@ def test_mistakes_are_told(home: Path, tmp_path: Path, capsys: pytest.CaptureFix
     arguments = ["--model", recall, "--out", out, "--text", text, "--ages", "1,2"]
     assert run("lens", "information", *arguments) == 2
     assert "no option --ages" in capsys.readouterr().err
+    for option in ("ages", "items", "keys", "values", "episodes", "batch", "segment", "resamples"):
+        for number in ("0", "-1", "99999999999999"):
+            given = f"1,{number}" if option in ("ages", "items") else number
+            asked = ["lens", "retention", "--model", "nobody", "--out", out, f"--{option}", given]
+            assert run(*asked) == 2
+            assert option in capsys.readouterr().err
     assert run("lens", "retention", "--model", str(home), "--out", out) == 2
     assert "neither a run" in capsys.readouterr().err
     assert not Path(out).exists()

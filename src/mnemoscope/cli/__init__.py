@@ -27,6 +27,8 @@ app.command(past)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a user's mistake gives one message and exit code 2, no traceback."""
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    # What a model of transformers has to say while it runs is not what was asked for.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
     # Where the user stands, after all that is installed: a memory in a file of their own.
     sys.path.append(os.getcwd())
     complain = partial(Console(stderr=True).print, soft_wrap=True)

@@ -14,11 +14,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from mnemoscope.cli.options import Options, configs, examples, pairs
+from mnemoscope.cli.options import Options, configs, examples, pairs, within
 from mnemoscope.errors import UserError
 
 if TYPE_CHECKING:
     from mnemoscope.models.huggingface.documents import DocumentMemory
+
+# Tokens, entries and words that can be asked for.
+MOST = 1 << 20
 
 documents = App(
     name="documents",
@@ -60,16 +63,25 @@ def documents_fit(
 
     given = pairs(options)
     chosen = configs(given, DocumentOptions, Guidance, Fitting)
-    if out.exists():
-        raise UserError(f"{out} exists already: choose another --out")
+    within("segment", segment, 2, MOST)
+    within("overlap", overlap, 0, segment - 2)
+    from mnemoscope.data.documents import read_documents
+    from mnemoscope.models.huggingface.saving import check_destination
+
+    check_destination(out)
     from mnemoscope.models.huggingface.documents import DocumentMemory
-    from mnemoscope.models.huggingface.loading import load_model
+    from mnemoscope.models.huggingface.limits import check_options
+    from mnemoscope.models.huggingface.loading import load_config, load_model
     from mnemoscope.models.huggingface.texts import Documents
 
+    check_options(load_config(model), chosen[0])
+    found = {one.name: one.text for one in read_documents(folder)}
     base, tokenizer = load_model(model)
-    texts = Documents.from_folder(folder, tokenizer, segment=segment, overlap=overlap)
+    texts = Documents(found, tokenizer, segment=segment, overlap=overlap)
     memory = DocumentMemory(base, chosen[0], tokenizer)
     guidance = chosen[1] if len(texts) > 1 or "negative" in given else None
+    learnt = memory.store.parameters()
+    check_destination(out, sum(one.numel() * one.element_size() for one in learnt))
     run = memory.fit(texts, guidance, **chosen[2].model_dump())
     path = memory.save(out)
     sys.stdout.write(f"{memory.contexts()}\n")
@@ -118,6 +130,13 @@ def words(memory: Path, /, *, entry: int, top: int = 8, model: str | None = None
         The model; by default the one it was learnt on.
     """
 
+    from mnemoscope.models.huggingface.documents import read_saved
+
+    within("entry", entry, 0, MOST)
+    within("top", top, 1, MOST)
+    held = read_saved(memory)[1]["options"].get("entries", entry + 1)
+    if entry >= held:
+        raise UserError(f"entry {entry} does not exist: the memory has entries 0 to {held - 1}")
     opened = open_memory(memory, model)
     found = opened.words(entry, top)
     table = Table(title=f"entry {entry}, when open", title_justify="left", box=None)
@@ -161,7 +180,9 @@ def ask(
         The model; by default the one it was learnt on.
     """
 
-    sys.stdout.write(recite(open_memory(memory, model), document, prompt, length) + "\n")
+    within("length", length, 1, MOST)
+    opened = open_memory(memory, model, document)
+    sys.stdout.write(recite(opened, document, prompt, length) + "\n")
 
 
 @documents.command(help_epilogue=examples("mnemoscope documents forget memories/notes du-fu.txt"))
@@ -178,19 +199,26 @@ def forget(memory: Path, /, name: str, *, model: str | None = None) -> None:
         The model; by default the one it was learnt on.
     """
 
-    opened = open_memory(memory, model)
+    opened = open_memory(memory, model, name)
     opened.forget(name)
     opened.save(memory)
     left = f"{len(opened.names)} documents are left"
     Console().print(f"forgot {escape(name)}; {left}", soft_wrap=True)
 
 
-def open_memory(folder: Path, model: str | None) -> DocumentMemory:
-    """The memory in a folder, on the model it was learnt on or on the one that is named."""
+def open_memory(folder: Path, model: str | None, document: str | None = None) -> DocumentMemory:
+    """The memory in a folder, on the model it was learnt on or on the one that is named.
+
+    It must know the ``document``, which is asked before the model is loaded.
+    """
+    from mnemoscope.models.huggingface.blocks import known
     from mnemoscope.models.huggingface.documents import DocumentMemory, read_saved
     from mnemoscope.models.huggingface.loading import load_model
 
-    name = model or read_saved(folder)[1]["model"]
+    about = read_saved(folder)[1]
+    if document is not None:
+        known(document, about["names"], "document")
+    name = model or about["model"]
     if not name:
         raise UserError(f"the memory in {folder} does not say which model it is for: --model NAME")
     return DocumentMemory.load(folder, *load_model(name))
@@ -200,10 +228,16 @@ def recite(memory: DocumentMemory, document: str | None, prompt: str, length: in
     """What the model says after a prompt under a document, the likeliest word at every place."""
     import torch
 
-    ids = torch.tensor([memory.tokenizer.encode(prompt)])
+    from mnemoscope.models.huggingface.blocks import words_of
+    from mnemoscope.models.huggingface.loading import check_ids
+    from mnemoscope.models.huggingface.quiet import quiet
+    from mnemoscope.models.huggingface.texts import first_ids
+
+    ids = torch.tensor([first_ids(memory.tokenizer, prompt)])
     if not ids.numel():
         raise UserError("the prompt is empty: give at least one word")
-    with memory.document(document):
+    check_ids("the model", ids, words_of(memory.model))
+    with memory.document(document), quiet():
         said = memory.model.generate(
             ids,
             attention_mask=torch.ones_like(ids),

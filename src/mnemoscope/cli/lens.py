@@ -12,10 +12,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from mnemoscope.bounded import read_text
 from mnemoscope.cli.app import app
-from mnemoscope.cli.options import Options, examples, pairs
+from mnemoscope.cli.options import Options, check_file, examples, pairs, within
 from mnemoscope.errors import UserError
+from mnemoscope.models.huggingface.saving import check_destination
 from mnemoscope.registry import KINDS, find
+
+# Tokens read at once, clusters, frequencies; tokens read in all; bytes of a text.
+MOST, MOST_TOKENS, MOST_TEXT = 1 << 20, 1 << 40, 1 << 30
 
 
 @app.command(
@@ -77,6 +82,12 @@ def look(
     frequencies
         At least so many frequencies, for waves; by default those of windows of 64 tokens.
     """
+    within("length", length, 2, MOST)
+    within("tokens", tokens, 1, MOST_TOKENS)
+    within("clusters", clusters, 2, MOST)
+    within("samples", samples, 2, MOST_TOKENS)
+    within("frequencies", frequencies, 1, MOST)
+    check_destination(out)
     if name == "retention":
         if text is not None:
             raise UserError("retention reads no text: leave --text out")
@@ -85,6 +96,10 @@ def look(
         raise UserError(f"the lens {name} has no option {options[0]}")
     if text is None:
         raise UserError("give a text to read: --text FILE")
+    if name != "similarity" and len(model) > 1:
+        raise UserError(f"{name} looks at one model")
+    if tags is not None and name not in ("change", "influence"):
+        raise UserError(f"tags are for change and influence, not for {name}")
     lines = _lines(text)
     if not lines:
         raise UserError(f"{text} is empty: there is nothing to read")
@@ -119,12 +134,8 @@ def _say_page(page: Path) -> None:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a file that are not empty."""
-    if not path.is_file():
-        raise UserError(f"there is no file {path}")
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
+    check_file(path)
+    lines = [line.strip() for line in read_text(path, MOST_TEXT).splitlines()]
     return [line for line in lines if line]
 
 
@@ -153,8 +164,8 @@ def state(
     document
         The document that a document memory reads under.
     """
-    if tokens < 1 or segment < 1:
-        raise UserError("tokens and segment must be at least 1")
+    within("tokens", tokens, 1, MOST)
+    within("segment", segment, 1, MOST)
     first = next((place for place, word in enumerate(words) if word.startswith("--")), len(words))
     sources, given = list(words[:first]) or list(KINDS["memory"]), pairs(words[first:])
     options: dict[str, Any] = {**given, **({} if document is None else {"document": document})}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -36,6 +37,22 @@ def pairs(tokens: Sequence[str]) -> dict[str, str]:
             raise UserError(f"option --{name} is given twice")
         found[key] = value
     return found
+
+
+def within(name: str, value: int | None, least: int, most: int) -> None:
+    """Refuse a number that is not from ``least`` to ``most``, by the name of its option."""
+    if value is not None and not least <= value <= most:
+        raise UserError(f"--{name} must be from {least} to {most}, not {value}")
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path that is no file to be read, before anything else is done."""
+    try:
+        there = path.is_file()
+    except (OSError, ValueError):  # too long a name, or a NUL in it
+        there = False
+    if not there:
+        raise UserError(f"there is no file {str(path)[:200]}")
 
 
 def configs(given: dict[str, str], *kinds: type[Config]) -> list[Any]:

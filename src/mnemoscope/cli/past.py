@@ -13,8 +13,10 @@ from cyclopts import App
 from rich.console import Console
 from rich.markup import escape
 
-from mnemoscope.cli.options import Options, configs, examples, pairs
+from mnemoscope.cli.options import Options, check_file, configs, examples, pairs, within
 from mnemoscope.errors import UserError
+
+MOST_ROWS, MOST_TOKENS = 1 << 16, 1 << 40
 
 past = App(
     name="past",
@@ -62,28 +64,43 @@ def past_fit(
     from mnemoscope.models.huggingface.config import CacheOptions, EndlessOptions, PastFitting
 
     kind = EndlessOptions if memory == "infinite" else CacheOptions
+    within("rows", rows, 1, MOST_ROWS)
     chosen, fitting = configs(pairs(options), kind, PastFitting)
-    if out.exists():
-        raise UserError(f"{out} exists already: choose another --out")
-    texts = [_read(path) for path in text]
-    from mnemoscope.models.huggingface.endless import EndlessMemory
-    from mnemoscope.models.huggingface.endless_fitting import lanes
-    from mnemoscope.models.huggingface.loading import load_model
+    fitting.check(chosen)
+    from mnemoscope.models.huggingface.saving import check_destination, keep
 
+    check_destination(out)
+    from mnemoscope.data.documents import read_text
+    from mnemoscope.models.huggingface.endless import EndlessMemory
+    from mnemoscope.models.huggingface.endless_fitting import streams_of
+    from mnemoscope.models.huggingface.limits import check_options
+    from mnemoscope.models.huggingface.loading import load_config, load_model
+    from mnemoscope.models.huggingface.quiet import quiet
+
+    for path in text:
+        check_file(path)
+    check_options(load_config(model), chosen)
+    texts = [read_text(path) for path in text]
     base, tokenizer = load_model(model)
     attached = EndlessMemory(base, chosen)
-    streams = lanes([token for one in texts for token in tokenizer.encode(one)], rows)
-    losses = attached.fit(streams, **fitting.model_dump())
-    if fitting.learn == "all":
-        home = out / "model"
-        base.save_pretrained(home)
-        tokenizer.save_pretrained(home)
-        base.config._name_or_path = str(home)
-    path = attached.save(out)
+    learnt = attached if fitting.learn == "all" else attached.readers
+    check_destination(out, sum(one.numel() * one.element_size() for one in learnt.parameters()))
+    most = chosen.window * fitting.horizon * max(1, fitting.steps) + 1
+    losses = attached.fit(streams_of(texts, tokenizer, rows, most), **fitting.model_dump())
+
+    def write(folder: Path) -> Path:
+        if fitting.learn == "all":
+            with quiet():
+                base.save_pretrained(folder / "model")
+                tokenizer.save_pretrained(folder / "model")
+            base.config._name_or_path = str(folder / "model")
+        return attached.write(folder)
+
+    home = keep(out, write)
     said = f"{len(losses)} steps"
     if losses:
         said += f", loss of the last {losses[-1]:.3f}"
-    Console().print(f"[bold]memory[/bold]  {escape(str(path))}  ({said})", soft_wrap=True)
+    Console().print(f"[bold]memory[/bold]  {escape(str(home))}  ({said})", soft_wrap=True)
 
 
 @past.command(
@@ -110,11 +127,16 @@ def worth(
     most
         Read at most so many tokens of each.
     """
-    if most is not None and most < 2:
-        raise UserError(f"most must be at least 2, not {most}")
-    texts = [_read(path) for path in text]
+    within("most", most, 2, MOST_TOKENS)
+    for path in text:
+        check_file(path)
     attached, tokenizer = _open(memory, model)
-    found = attached.worth([tokenizer.encode(one)[:most] for one in texts])
+    from mnemoscope.data.documents import read_text
+    from mnemoscope.models.huggingface.texts import first_ids
+
+    texts = [read_text(path) for path in text]
+
+    found = attached.worth([first_ids(tokenizer, one, most) for one in texts])
     sys.stdout.write(f"{found}\n")
 
 
@@ -128,11 +150,3 @@ def _open(folder: Path, model: str | None) -> tuple[Any, Any]:
         raise UserError(f"the memory in {folder} does not say which model it is for: --model NAME")
     base, tokenizer = load_model(name)
     return EndlessMemory.load(folder, base), tokenizer
-
-
-def _read(path: Path) -> str:
-    from mnemoscope.data.documents import read_text
-
-    if not path.is_file():
-        raise UserError(f"there is no file {path}")
-    return read_text(path)

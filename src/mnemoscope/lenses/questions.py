@@ -20,6 +20,8 @@ from mnemoscope.errors import UserError
 from mnemoscope.seeds import derive
 
 Ints = NDArray[np.int64]
+# Tokens of an episode, and all that is counted one by one.
+MOST = 1 << 20
 Along = Literal["age", "items", "overwrites"]
 
 
@@ -37,23 +39,29 @@ class RetentionOptions(Config):
     overwrites: tuple[int, ...] = Field(
         (0, 1, 2, 4), min_length=1, description="pairs that are written twice"
     )
-    pairs: int = Field(4, ge=1, description="pairs stored where ages and overwrites are asked")
-    rest: int = Field(48, ge=1, description="tokens after the writes where items are asked")
-    keys: int = Field(16, ge=1, description="different keys, of a model that was not trained on it")
-    values: int = Field(16, ge=2, description="different values, likewise")
-    episodes: int = Field(256, ge=2, description="episodes for each question")
-    batch: int = Field(64, ge=1, description="episodes read at once")
-    segment: int = Field(16, ge=1, description="tokens read at once")
-    resamples: int = Field(1000, ge=10, description="of the bootstrap over episodes")
-    seed: int = Field(0, ge=0, description="root of the randomness")
+    pairs: int = Field(
+        4, ge=1, le=MOST, description="pairs stored where ages and overwrites are asked"
+    )
+    rest: int = Field(
+        48, ge=1, le=MOST, description="tokens after the writes where items are asked"
+    )
+    keys: int = Field(
+        16, ge=1, le=MOST, description="different keys, of a model that was not trained on it"
+    )
+    values: int = Field(16, ge=2, le=MOST, description="different values, likewise")
+    episodes: int = Field(256, ge=2, le=MOST, description="episodes for each question")
+    batch: int = Field(64, ge=1, le=MOST, description="episodes read at once")
+    segment: int = Field(16, ge=1, le=MOST, description="tokens read at once")
+    resamples: int = Field(1000, ge=10, le=MOST, description="of the bootstrap over episodes")
+    seed: int = Field(0, ge=0, lt=1 << 63, description="root of the randomness")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         for name in ("ages", "items", "overwrites"):
             given = getattr(self, name)
             least = 0 if name == "overwrites" else 1
-            if list(given) != sorted(set(given)) or given[0] < least:
-                raise ValueError(f"{name} must be increasing numbers of at least {least}")
+            if list(given) != sorted(set(given)) or given[0] < least or given[-1] > MOST:
+                raise ValueError(f"{name} must be increasing numbers from {least} to {MOST}")
         if self.overwrites[-1] > self.pairs:
             raise ValueError(f"of pairs={self.pairs} no {self.overwrites[-1]} can be overwritten")
         if max(self.items[-1], self.pairs) > self.rest:

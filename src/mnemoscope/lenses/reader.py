@@ -22,6 +22,8 @@ from mnemoscope.data import translation
 from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.errors import UserError
 from mnemoscope.models.encoder import EncoderModel
+from mnemoscope.models.huggingface.loading import check_ids, load_bare, load_tokenizer, rows_of
+from mnemoscope.models.huggingface.quiet import quiet
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
 from mnemoscope.seeds import derive
@@ -84,40 +86,23 @@ def open_reader(source: Any, tokenizer: Any = None) -> Reader:
     path = Path(source)
     if (path / "config.yaml").is_file():
         return _run(path)
-    if not path.is_dir() and (path.exists() or str(source).count("/") > 1 or path.is_absolute()):
-        raise UserError(f"{source} is not a folder with a model")
-    if path.is_dir() and not (path / "config.json").is_file():
-        raise UserError(
-            f"{source} is neither a run (config.yaml) nor a Hugging Face model (config.json)"
-        )
-    return _load(str(source), path.is_dir(), tokenizer)
-
-
-def _load(name: str, local: bool, tokenizer: Any) -> Reader:
-    try:
-        import transformers
-    except ImportError as error:
-        raise UserError(
-            "Hugging Face models need the extra: pip install 'mnemoscope[huggingface]'"
-        ) from error
-    options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
-    try:
-        model = transformers.AutoModel.from_pretrained(name, use_safetensors=True, **options)
-        if tokenizer is None:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise UserError(f"cannot load {name!r} with transformers: {first}") from error
-    return _theirs(model, "/".join(Path(name).parts[-2:]), tokenizer)
+    model = load_bare(str(source))
+    if tokenizer is None:
+        tokenizer = load_tokenizer(str(source), model)
+    return _theirs(model, "/".join(path.parts[-2:]), tokenizer)
 
 
 def _theirs(model: nn.Module, name: str, tokenizer: Any) -> Reader:
     limit = _longest(model)
     if tokenizer is None:
         return Reader(model.eval(), name, None, str, frozenset(), limit, None)
+    known = rows_of(model)
 
     def encode(texts: Sequence[str]) -> list[Ints]:
-        ids = tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+        with quiet():
+            ids = tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+        for one in ids:
+            check_ids(name, one, known)
         return [np.array(one, dtype=np.int64) for one in ids]
 
     def decode(token: int) -> str:

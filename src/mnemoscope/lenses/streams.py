@@ -123,10 +123,4 @@ def _named(source: str, options: dict[str, Any]) -> tuple[Any, str]:
         if not base:
             raise UserError(f"the memory in {source} does not say which model it is for")
         return DocumentMemory.load(path, load_causal(base)), path.name
-    if path.is_dir() and not (path / "config.json").is_file():
-        raise UserError(
-            f"{source} is neither a run (config.yaml) nor a Hugging Face model (config.json)"
-        )
-    if not path.is_dir() and (path.exists() or source.count("/") > 1 or path.is_absolute()):
-        raise UserError(f"{source} is not a folder with a model")
     return load_causal(source), "/".join(path.parts[-2:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,8 @@ import numpy as np
 
 from mnemoscope.data.documents import Document, read_documents
 from mnemoscope.data.vocabulary import Merges
+from mnemoscope.models.huggingface.loading import load_model
+from mnemoscope.models.huggingface.quiet import quiet
 from mnemoscope.progress import progress
 from mnemoscope.seeds import derive
 
@@ -48,16 +49,11 @@ def small_model(
     folder: Path, width: int = 96, layers: int = 4, words: int = 1024, steps: int = 400
 ) -> tuple[Any, Any]:
     """Load the small model and its tokenizer, or train them once and leave them in ``folder``."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar
-
-    # Its notes on optional parts of itself, and bars that last a blink, concern nobody here.
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    disable_progress_bar()
     if not (folder / "config.json").is_file():
-        _train(folder, width, layers, words, steps)
-    model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
-    return model.eval(), AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        # Its notes on optional parts of itself, and bars that last a blink, concern nobody here.
+        with quiet():
+            _train(folder, width, layers, words, steps)
+    return load_model(str(folder))
 
 
 def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> None:

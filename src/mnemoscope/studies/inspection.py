@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ from mnemoscope.studies.waves_model import sections
 from mnemoscope.studies.waves_summary import summary
 
 Ints = NDArray[np.int64]
+# Characters of text that a token to be read is worth; most tokens have four.
+PER_TOKEN = 64
 # How many groups of frequency are compared when nobody says how many tokens each must have.
 LARGEST = 4
 
@@ -68,20 +70,23 @@ def inspect(
     readers = [open_reader(model) for model in models]
     check_same_tokens(readers)
     limit = min([length, *(one.limit for one in readers if one.limit is not None)])
+    if tags is not None and name not in ("change", "influence"):
+        raise UserError(f"tags are for change and influence, not for {name}")
+    if tags is not None and len(tags) != len(texts):
+        raise UserError(f"{len(tags)} lines of tags for {len(texts)} lines of text")
+    lines = _thinned(texts, PER_TOKEN * max(tokens, 2 * limit))
     if name == "waves":
-        if tags is not None:
-            raise UserError("tags are for change and influence, not for waves")
-        return _waves(readers, list(texts), limit, tokens, frequencies)
+        return _waves(readers, list(lines.values()), limit, tokens, frequencies)
     if readers[0].encode is None:
         raise UserError(f"{readers[0].name} has no vocabulary: it cannot read text")
-    ids = readers[0].encode(texts)
-    chosen = _some([len(one) for one in ids], tokens)
-    few = [texts[place] for place in chosen]
+    ids = dict(zip(lines, readers[0].encode(list(lines.values())), strict=True))
+    numbers = list(ids)
+    chosen = [numbers[place] for place in _some([len(one) for one in ids.values()], tokens)]
+    _check_same_ids(readers, [lines[number] for number in chosen], [ids[n] for n in chosen])
+    few = [ids[number][:tokens] for number in chosen]
     print(estimate(readers[0], to_batches(readers[0], few, limit, 32), sites))
     groups = None
     if tags is not None:
-        if name not in ("change", "influence"):
-            raise UserError(f"tags are for change and influence, not for {name}")
         groups = _tagged(readers[0], ids, tags, chosen, limit)
     return kinds[name](
         readers,
@@ -95,6 +100,23 @@ def inspect(
     )
 
 
+def _thinned(texts: Sequence[str], most: int) -> dict[int, str]:
+    """Texts by their numbers, evenly spread, with about ``most`` characters in all.
+
+    To cut a whole library into tokens, of which a few are read, would take longer than reading.
+    """
+    step = max(1.0, sum(map(len, texts)) / most)
+    places = [int(place * step) for place in range(max(1, int(len(texts) / step)))]
+    return {place: texts[place][:most] for place in places}
+
+
+def _check_same_ids(readers: Sequence[Reader], texts: list[str], ids: list[Ints]) -> None:
+    for other in readers[1:]:
+        again = other.encode(texts) if other.encode else []
+        if not all(np.array_equal(a, b) for a, b in zip(ids, again, strict=True)):
+            raise UserError(f"{readers[0].name} and {other.name} read a text as different tokens")
+
+
 def _some(lengths: Sequence[int], tokens: int) -> list[int]:
     """Which texts to read: evenly spread, with about so many tokens in all."""
     step = max(1.0, sum(lengths) / tokens)
@@ -103,14 +125,12 @@ def _some(lengths: Sequence[int], tokens: int) -> list[int]:
 
 def _tagged(
     reader: Reader,
-    ids: Sequence[Ints],
+    ids: Mapping[int, Ints],
     tags: Sequence[Sequence[str]],
     chosen: list[int],
     limit: int,
 ) -> Groups:
     """Groups by tag; tokens that stand for no piece of the text, such as [CLS], have none."""
-    if len(tags) != len(ids):
-        raise UserError(f"{len(tags)} lines of tags for {len(ids)} lines of text")
     aligned = []
     for place in chosen:
         real = [int(token) not in reader.special for token in ids[place]]
@@ -132,7 +152,7 @@ def _tagged(
     return by_tags(aligned)
 
 
-def _seen(readers: Sequence[Reader], texts: list[str], sites: list[str], length: int) -> Any:
+def _seen(readers: Sequence[Reader], texts: list[Ints], sites: list[str], length: int) -> Any:
     """Batches of one model, or of several side by side, behind a progress bar."""
     options: dict[str, Any] = {"sites": sites, "length": length}
     if len(readers) == 1:
@@ -148,7 +168,7 @@ def _seen(readers: Sequence[Reader], texts: list[str], sites: list[str], length:
 
 
 def _information(
-    readers: list[Reader], texts: list[str], *, sites: list[str], length: int,
+    readers: list[Reader], texts: list[Ints], *, sites: list[str], length: int,
     clusters: int | None, **rest: Any,
 ) -> Inspection:  # fmt: skip
     targets = ("token", "next", "previous", "position")
@@ -190,7 +210,7 @@ def _information(
 
 
 def _similarity(
-    readers: list[Reader], texts: list[str], *, sites: list[str], length: int, **rest: Any
+    readers: list[Reader], texts: list[Ints], *, sites: list[str], length: int, **rest: Any
 ) -> Inspection:
     lens = Similarity()
     for seen in _seen(readers, texts, sites, length):
@@ -221,7 +241,7 @@ def _similarity(
 
 
 def _grouped(
-    readers: list[Reader], texts: list[str], *, sites: list[str], length: int,
+    readers: list[Reader], texts: list[Ints], *, sites: list[str], length: int,
     samples: int | None, name: str, groups: Groups | None, **rest: Any,
 ) -> Inspection:  # fmt: skip
     (reader,) = readers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,3 +60,21 @@ def texts(count: int = 4, length: int = 24, seed: int = 0) -> dict[str, list[int
 def prompt(rows: int = 2, length: int = 5, seed: int = 1) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(3, WORDS, (rows, length), generator=generator)
+
+
+def save_whole(folder: Path, words: str = "the kettle sang on the stove", **options: Any) -> Any:
+    """Write a tiny Llama and a tokenizer that fits it to a folder; returns the model."""
+    from mnemoscope.data.vocabulary import Merges
+    from mnemoscope.models.huggingface.quiet import quiet
+
+    vocabulary = Merges.learn(words, 270)
+    given: dict[str, Any] = {"vocab_size": vocabulary.size, "hidden_size": 16}
+    given |= {"intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    given |= {"max_position_embeddings": 64, "bos_token_id": None, "eos_token_id": None}
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**given | options)).eval()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer)
+    with quiet():
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+    return model

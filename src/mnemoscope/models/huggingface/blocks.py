@@ -65,14 +65,14 @@ def find_attention(block: nn.Module) -> nn.Module:
     raise UserError(f"no attention found in {type(block).__name__}: it has {', '.join(names)}")
 
 
-def block_index(blocks: nn.ModuleList, layer: int) -> int:
-    """Turn a layer, counted from the end if negative, into an index."""
-    if not isinstance(layer, int) or not -len(blocks) <= layer < len(blocks):
+def block_index(count: int, layer: int) -> int:
+    """Turn one of ``count`` layers, counted from the end if negative, into an index."""
+    if not isinstance(layer, int) or not -count <= layer < count:
         raise UserError(
-            f"layer {layer} does not exist: the model has blocks 0 to {len(blocks) - 1}, "
-            "and -1 is the last"
+            f"layer {layer} does not exist: the model has blocks 0 to {count - 1}, and -1 is the "
+            "last"
         )
-    return layer % len(blocks)
+    return layer % count
 
 
 def width_of(model: Any) -> int:

@@ -9,18 +9,21 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from mnemoscope.config import Config
+from mnemoscope.errors import UserError
 
 
 class DocumentOptions(Config):
     """Memory by document, after one block of a causal language model."""
 
     layer: int = Field(-1, description="the block it stands behind; -1 = the last")
-    entries: int = Field(64, ge=1, description="entries, each with one value vector")
-    key_dim: int = Field(16, ge=1, description="numbers that represent a document")
+    entries: int = Field(64, ge=1, le=1 << 16, description="entries, each with one value vector")
+    key_dim: int = Field(16, ge=1, le=1 << 16, description="numbers that represent a document")
     select: Literal["tanh", "relu", "sigmoid"] = Field(
         "tanh", description="how a representation opens entries"
     )
-    depth: int = Field(1, ge=1, description="layers from representation to entries; 1 = linear")
+    depth: int = Field(
+        1, ge=1, le=64, description="layers from representation to entries; 1 = linear"
+    )
     start: Literal["orthogonal", "random", "small", "tfidf", "shingles", "hidden"] = Field(
         "orthogonal",
         description="first representations: drawn, or read off the text by its words (tfidf), runs "
@@ -32,7 +35,7 @@ class DocumentOptions(Config):
         description="masks nobody learns, to compare with: all open, random, disjoint; or bias, "
         "one vector a document",
     )
-    seed: int = Field(0, ge=0, description="root of the randomness")
+    seed: int = Field(0, ge=0, lt=1 << 63, description="root of the randomness")
 
 
 class Guidance(Config):
@@ -91,17 +94,21 @@ class Guidance(Config):
 class Fitting(Config):
     """How a document memory is trained."""
 
-    epochs: int = Field(100, ge=1, description="times that every segment is read")
-    batch: int = Field(32, ge=1, description="segments per step")
-    lr: float = Field(1e-2, gt=0, description="learning rate of Adam, falling to a tenth")
+    epochs: int = Field(100, ge=1, le=10**6, description="times that every segment is read")
+    batch: int = Field(32, ge=1, le=1 << 16, description="segments per step")
+    lr: float = Field(
+        1e-2, gt=0, allow_inf_nan=False, description="learning rate of Adam, falling to a tenth"
+    )
     clip: float = Field(5.0, gt=0, description="largest norm of the gradient")
     optimizer: Literal["adam", "sgd"] = Field("adam", description="adam, or sgd with momentum")
     cache: Literal["auto", "on", "off"] = Field(
         "auto", description="keep hidden states below the memory instead of computing them anew"
     )
-    cache_bytes: int = Field(2 << 30, ge=0, description="most bytes auto may keep")
-    record: int = Field(0, ge=0, description="keep selection and gradients every so many steps")
-    seed: int = Field(0, ge=0, description="root of the randomness")
+    cache_bytes: int = Field(2 << 30, ge=0, le=1 << 50, description="most bytes auto may keep")
+    record: int = Field(
+        0, ge=0, le=10**9, description="keep selection and gradients every so many steps"
+    )
+    seed: int = Field(0, ge=0, lt=1 << 63, description="root of the randomness")
     silent: bool = Field(False, description="show no progress bar")
 
 
@@ -109,13 +116,19 @@ class EndlessOptions(Config):
     """An endless past for a causal language model: a cache of keys, and a signal behind it."""
 
     layers: tuple[int, ...] | None = Field(
-        None, description="blocks that read the signal; none = all of them"
+        None, max_length=4096, description="blocks that read the signal; none = all of them"
     )
-    window: int = Field(256, ge=2, description="tokens read with full attention, then written")
+    window: int = Field(
+        256, ge=2, le=1 << 20, description="tokens read with full attention, then written"
+    )
     cached: int = Field(0, ge=0, description="keys and values kept when a new window begins")
     signal: bool = Field(True, description="write windows to the signal of the ∞-former")
-    heads: int | None = Field(None, ge=1, description="heads that read; none = as the model has")
-    basis: int = Field(64, ge=2, description="basis functions, hence vectors, of the signal")
+    heads: int | None = Field(
+        None, ge=1, le=1 << 16, description="heads that read; none = as the model has"
+    )
+    basis: int = Field(
+        64, ge=2, le=4096, description="basis functions, hence vectors, of the signal"
+    )
     contraction: Annotated[float, Field(gt=0, lt=1)] | Literal["equal"] = Field(
         "equal", description="share of the signal the past keeps; equal = the same for every window"
     )
@@ -124,7 +137,7 @@ class EndlessOptions(Config):
         "gaussian", description="how a query looks at the signal"
     )
     gate: bool = Field(False, description="let a learned gate decide what is written")
-    seed: int = Field(0, ge=0, description="root of the randomness")
+    seed: int = Field(0, ge=0, lt=1 << 63, description="root of the randomness")
 
     @model_validator(mode="after")
     def _keeps(self) -> Self:
@@ -138,13 +151,18 @@ class EndlessOptions(Config):
 class PastFitting(Config):
     """How an endless memory is trained."""
 
-    steps: int = Field(300, ge=0, description="windows that are learnt from")
-    lr: float = Field(3e-3, gt=0, description="learning rate of Adam")
+    steps: int = Field(300, ge=0, le=10**9, description="windows that are learnt from")
+    lr: float = Field(3e-3, gt=0, allow_inf_nan=False, description="learning rate of Adam")
     learn: Literal["memory", "all"] = Field("memory", description="memory alone, or the model too")
     horizon: int = Field(
-        1, ge=1, description="windows that gradients flow back through; a gate needs 2"
+        1, ge=1, le=4096, description="windows that gradients flow back through; a gate needs 2"
     )
     silent: bool = Field(False, description="show no progress bar")
+
+    def check(self, options: EndlessOptions) -> None:
+        """Raise `UserError` when there is nothing to learn for a memory of these options."""
+        if self.steps and self.learn == "memory" and not options.signal:
+            raise UserError("a cache has no weights of its own: set learn to all, or steps to 0")
 
 
 class CacheOptions(EndlessOptions):

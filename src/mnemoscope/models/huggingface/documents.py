@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from mnemoscope.errors import UserError
-from mnemoscope.memory.state import read_tensors, write_tensors
 from mnemoscope.models.huggingface import blocks as parts
+from mnemoscope.models.huggingface import saved
 from mnemoscope.models.huggingface.config import DocumentOptions, Fitting, Guidance
+from mnemoscope.models.huggingface.loading import load_tokenizer
 from mnemoscope.models.huggingface.representations import first_keys
+from mnemoscope.models.huggingface.saving import keep
 from mnemoscope.models.huggingface.store import DocumentStore
 from mnemoscope.models.huggingface.texts import Documents
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from mnemoscope.models.huggingface.contexts import Contexts, Split, Words
     from mnemoscope.models.huggingface.fitting import Fitted
 
-FILE = "documents.safetensors"
+FILE = saved.DOCUMENTS
+read_saved = saved.read_documents
 Texts = Documents | Mapping[str, str | Sequence[int]]
 
 
@@ -37,7 +39,7 @@ class DocumentMemory:
     def __init__(self, model: Any, options: DocumentOptions, tokenizer: Any = None) -> None:
         self.model, self.options = model, options
         self.blocks = parts.find_blocks(model)
-        self.index = parts.block_index(self.blocks, options.layer)
+        self.index = parts.block_index(len(self.blocks), options.layer)
         self.tokenizer = tokenizer
         self.names: list[str] = []
         self.documents: Documents | None = None
@@ -151,12 +153,7 @@ class DocumentMemory:
             where = getattr(self.model.config, "_name_or_path", "")
             if not where:
                 raise UserError("give the tokenizer: attach(model, 'documents', tokenizer=…)")
-            from transformers import AutoTokenizer
-
-            try:
-                self.tokenizer = AutoTokenizer.from_pretrained(where)
-            except (OSError, ValueError) as error:
-                raise UserError(f"cannot load the tokenizer of {where}: {error}") from error
+            self.tokenizer = load_tokenizer(where, self.model)
         return self.tokenizer
 
     def fit(
@@ -262,9 +259,10 @@ class DocumentMemory:
         self.names += given.names
 
     def save(self, folder: str | Path) -> Path:
-        """Write the memory, not the base, to a folder; `load` puts it back on the same base."""
-        path = Path(folder) / FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
+        """Write the memory, not the base, to a folder; `load` puts it back on the same base.
+
+        When that cannot be done, the error says where the memory was written instead.
+        """
         about = {
             "options": self.options.model_dump(),
             "names": self.names,
@@ -273,8 +271,8 @@ class DocumentMemory:
             "model": getattr(self.model.config, "_name_or_path", ""),
             "width": parts.width_of(self.model),
         }
-        write_tensors(path, self.store.state_dict(), {"documents": json.dumps(about)})
-        return path
+        tensors = self.store.state_dict()
+        return keep(folder, lambda to: saved.write_memory(to / FILE, tensors, "documents", about))
 
     @classmethod
     def load(cls, folder: str | Path, model: Any, tokenizer: Any = None) -> DocumentMemory:
@@ -285,6 +283,10 @@ class DocumentMemory:
                 f"the memory in {folder} was learnt on another base model "
                 f"({about['model'] or 'without a name'}, width {about['width']}): load that one"
             )
+        if about["width"] != parts.width_of(model):
+            raise saved.damaged(
+                Path(folder) / FILE, f"width={about['width']} is not that of its base"
+            )
         memory = cls(model, DocumentOptions.make(**about["options"]), tokenizer)
         memory.names, memory.cutting = list(about["names"]), dict(about["cutting"])
         memory.store.keys = nn.Parameter(
@@ -294,14 +296,6 @@ class DocumentMemory:
         memory.store.load_state_dict(tensors)
         memory.store.to(next(model.parameters()).device)
         return memory
-
-
-def read_saved(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save` wrote: the tensors, and what is said about them."""
-    tensors, metadata = read_tensors(Path(folder) / FILE)
-    if "documents" not in metadata:
-        raise UserError(f"{folder} holds no document memory")
-    return tensors, json.loads(metadata["documents"])
 
 
 def _memories(block: nn.Module) -> list[Any]:

@@ -21,11 +21,12 @@ import torch
 from torch import Tensor, nn
 
 from mnemoscope.errors import UserError
-from mnemoscope.memory.state import StreamState, read_tensors, write_tensors
-from mnemoscope.models.config import Infinite
+from mnemoscope.memory.state import StreamState
 from mnemoscope.models.huggingface import blocks as parts
+from mnemoscope.models.huggingface import limits, saved
 from mnemoscope.models.huggingface import windows as held
 from mnemoscope.models.huggingface.config import EndlessOptions, PastFitting
+from mnemoscope.models.huggingface.saving import keep
 from mnemoscope.models.huggingface.signals import ReadHook, Reading, SignalReader, is_read
 from mnemoscope.models.huggingface.windows import LayerPast, Windows, WindowState
 from mnemoscope.models.model import Output
@@ -34,7 +35,8 @@ from mnemoscope.seeds import derive
 if TYPE_CHECKING:
     from mnemoscope.models.huggingface.endless_fitting import PastWorth
 
-FILE = "endless.safetensors"
+FILE = saved.ENDLESS
+read_saved = saved.read_endless
 
 
 class EndlessMemory(nn.Module):
@@ -49,15 +51,15 @@ class EndlessMemory(nn.Module):
         self.base, self.options = model, options
         self.blocks = [*parts.find_blocks(model)]
         listed = range(len(self.blocks)) if options.layers is None else options.layers
-        chosen = sorted({parts.block_index(parts.find_blocks(model), i) for i in listed})
+        chosen = sorted({parts.block_index(len(self.blocks), i) for i in listed})
         self.reading = chosen if options.signal else []
         rotary = any("rotary" in name for name, _ in model.named_modules())
         self.windows = Windows(options.window, options.cached, rotary)
-        self._check_length()
+        limits.check_window(model.config, options, 0 if self.windows.moves else options.cached)
         attentions = [parts.find_attention(self.blocks[index]) for index in self.reading]
         if any(is_read(attention) for attention in attentions):
             raise UserError("the model has an endless memory already: detach() that one first")
-        self.config = self._signal_config()
+        self.config = limits.signal_config(model.config, options)
         with torch.random.fork_rng():
             torch.manual_seed(derive(options.seed, "endless"))
             readers = [SignalReader(self.config, attention) for attention in attentions]
@@ -265,33 +267,15 @@ class EndlessMemory(nn.Module):
             logits = logits.gather(1, order[:, :, None].expand(-1, -1, logits.shape[2]))
         return logits, StreamState((WindowState(again), *after), count, self._owner)
 
-    def _signal_config(self) -> Infinite:
-        options, model = self.options, self.base.config.get_text_config(decoder=True)
-        return Infinite.make(
-            vocab=2,
-            width=model.hidden_size,
-            heads=options.heads or model.num_attention_heads,
-            basis=options.basis,
-            chunk=options.window,
-            contraction=options.contraction,
-            sticky=options.sticky,
-            density=options.density,
-            gate=options.gate,
-        )
-
-    def _check_length(self) -> None:
-        longest = parts.context_of(self.base)
-        needed = self.options.window + (0 if self.windows.moves else self.options.cached)
-        if longest is not None and needed > longest:
-            raise UserError(
-                f"window={self.options.window} and cached={self.options.cached} need {needed} "
-                f"positions, but the model has {longest}: make them smaller"
-            )
-
     def save(self, folder: str | Path) -> Path:
-        """Write the memory, not the base, to a folder; a base that learnt too is saved apart."""
-        path = Path(folder) / FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
+        """Write the memory, not the base, to a folder; a base that learnt too is saved apart.
+
+        When that cannot be done, the error says where the memory was written instead.
+        """
+        return keep(folder, self.write)
+
+    def write(self, folder: Path) -> Path:
+        """Do as `save` does, or raise."""
         about = {
             "kind": type(self.options).__name__,
             "options": self.options.model_dump(mode="json"),
@@ -299,8 +283,7 @@ class EndlessMemory(nn.Module):
             "model": getattr(self.base.config, "_name_or_path", ""),
         }
         tensors = self.readers.state_dict() or {"nothing": torch.zeros(1)}
-        write_tensors(path, tensors, {"endless": json.dumps(about)})
-        return path
+        return saved.write_memory(folder / FILE, tensors, "endless", about)
 
     @classmethod
     def load(cls, folder: str | Path, model: Any) -> EndlessMemory:
@@ -308,17 +291,12 @@ class EndlessMemory(nn.Module):
         tensors, about = read_saved(folder)
         if about["base"] != parts.fingerprint(model):
             raise UserError(f"the memory in {folder} belongs to another base model: load that one")
-        from mnemoscope.models.huggingface import config
-
-        memory = cls(model, getattr(config, about["kind"]).make(**about["options"]))
-        if memory.reading:
-            memory.readers.load_state_dict(tensors)
+        memory = cls(model, saved.ENDLESS_KINDS[about["kind"]].make(**about["options"]))
+        try:
+            if memory.reading:
+                memory.readers.load_state_dict(tensors)
+        except RuntimeError as error:
+            memory.detach()
+            why = " ".join(str(error).splitlines()[1:2]).strip()
+            raise saved.damaged(Path(folder) / FILE, why) from error
         return memory
-
-
-def read_saved(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save` wrote: the tensors, and what is said about them."""
-    tensors, metadata = read_tensors(Path(folder) / FILE)
-    if "endless" not in metadata:
-        raise UserError(f"{folder} holds no endless memory")
-    return tensors, json.loads(metadata["endless"])

@@ -19,6 +19,8 @@ from mnemoscope.errors import UserError
 from mnemoscope.memory.state import StreamState
 from mnemoscope.models.huggingface import blocks as parts
 from mnemoscope.models.huggingface.config import PastFitting
+from mnemoscope.models.huggingface.loading import check_ids
+from mnemoscope.models.huggingface.texts import PER_TOKEN, first_ids
 from mnemoscope.progress import progress
 
 if TYPE_CHECKING:
@@ -36,20 +38,36 @@ def lanes(tokens: Any, rows: int) -> Tensor:
     return ids[: len(ids) // rows * rows].view(rows, -1).long()
 
 
+def streams_of(texts: Sequence[str], tokenizer: Any, rows: int, most: int) -> Tensor:
+    """Cut texts into ``rows`` streams (R, T), of which training will read ``most`` tokens each.
+
+    Of texts that are far longer, every stream is the beginning of its share, and the rest is not
+    even cut into tokens.
+    """
+    if sum(map(len, texts)) <= PER_TOKEN * rows * most:
+        return lanes([token for text in texts for token in first_ids(tokenizer, text)], rows)
+    joined = "\n".join(texts)
+    size = len(joined) // rows
+    streams = [
+        first_ids(tokenizer, joined[row * size : (row + 1) * size], most) for row in range(rows)
+    ]
+    return torch.tensor([stream[: min(map(len, streams))] for stream in streams])
+
+
 def fit(memory: EndlessMemory, streams: Tensor, options: PastFitting) -> list[float]:
     """Read streams (R, T) window by window and learn; returns the loss of every step.
 
     The past is carried from step to step and begins anew with the streams.
     """
     device = next(memory.base.parameters()).device
+    check_ids("the model", streams, parts.words_of(memory.base))
     stretch = memory.options.window * options.horizon
     if streams.dim() != 2 or streams.shape[1] < stretch + 1:
         raise UserError(
             f"streams of shape {tuple(streams.shape)} are too short: {stretch + 1} tokens are "
             "needed in each"
         )
-    if options.steps and options.learn == "memory" and not memory.reading:
-        raise UserError("a cache has no weights of its own: set learn to all, or steps to 0")
+    options.check(memory.options)
     asked = {weight: weight.requires_grad for weight in memory.base.parameters()}
     memory.base.requires_grad_(options.learn == "all")
     weights = [weight for weight in memory.parameters() if weight.requires_grad]
@@ -144,6 +162,8 @@ def worth(
     """Read whole texts side by side, each from its beginning to its end."""
     window, device = memory.options.window, next(memory.base.parameters()).device
     rows = [torch.as_tensor(text).long() for text in texts]
+    for row in rows:
+        check_ids("the model", row, parts.words_of(memory.base))
     counts = [len(row) // window for row in rows]
     if not rows or min(counts) < 2:
         short = min(map(len, rows), default=0)

@@ -11,9 +11,13 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from mnemoscope.errors import UserError
 from mnemoscope.memory import documents
 from mnemoscope.models.huggingface.config import DocumentOptions
 from mnemoscope.seeds import derive
+
+# Numbers of one memory, 8 GiB of them.
+MOST = 1 << 31
 
 
 class DocumentStore(nn.Module):
@@ -22,6 +26,13 @@ class DocumentStore(nn.Module):
     def __init__(self, options: DocumentOptions, width: int) -> None:
         super().__init__()
         self.options = options
+        sizes = [options.key_dim, *[options.entries] * options.depth]
+        numbers = 2 * options.entries * width + sum(a * b for a, b in pairwise(sizes))
+        if numbers > MOST:
+            raise UserError(
+                f"entries={options.entries}, key_dim={options.key_dim} and depth={options.depth} "
+                f"make {numbers:,} numbers, more than the {MOST:,} allowed: ask for fewer"
+            )
         generator = torch.Generator().manual_seed(derive(options.seed, "entries"))
 
         def drawn(rows: int, columns: int) -> nn.Parameter:
@@ -32,7 +43,6 @@ class DocumentStore(nn.Module):
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
         self.asking = drawn(options.entries, width)
         self.asking_bias = nn.Parameter(torch.zeros(options.entries))
-        sizes = [options.key_dim, *[options.entries] * options.depth]
         self.mapping = nn.ParameterList(drawn(after, before) for before, after in pairwise(sizes))
         self.mapping_bias = nn.ParameterList(
             nn.Parameter(torch.zeros(after)) for after in sizes[1:]

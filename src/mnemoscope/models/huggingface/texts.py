@@ -16,10 +16,35 @@ from torch import Tensor
 
 from mnemoscope.data.documents import read_documents
 from mnemoscope.errors import UserError
+from mnemoscope.models.huggingface.quiet import quiet
 
+# More characters than tokens have in the mean, in any language.
+PER_TOKEN = 16
+# The last tokens of a text that was cut may be others than in the whole.
+UNSURE = 64
 # Two texts that share this many of their runs of five tokens are nearly the same.
 NEARLY = 0.8
 RUN = 5
+
+
+def first_ids(tokenizer: Any, text: str, most: int | None = None) -> list[int]:
+    """The first ``most`` tokens of a text; no more of it is cut into tokens than that takes."""
+    size = len(text) if most is None else PER_TOKEN * (most + UNSURE)
+    with quiet():
+        while True:
+            ids = [int(one) for one in tokenizer.encode(text[:size])]
+            if size >= len(text) or most is None or len(ids) >= most + UNSURE:
+                return ids[:most]
+            size *= 4
+
+
+def check_cutting(segment: int = 128, overlap: int = 0) -> None:
+    """Refuse what no text can be cut by."""
+    if segment < 2 or not 0 <= overlap < segment - 1:
+        raise UserError(
+            f"segment={segment} and overlap={overlap}: a segment needs two tokens or more, "
+            "and the overlap must be shorter than it by two"
+        )
 
 
 @dataclass(frozen=True)
@@ -79,11 +104,7 @@ class Documents:
     ) -> None:
         if not texts:
             raise UserError("there are no documents: give at least one text with its name")
-        if segment < 2 or not 0 <= overlap < segment - 1:
-            raise UserError(
-                f"segment={segment} and overlap={overlap}: a segment needs two tokens or more, "
-                "and the overlap must be shorter than it by two"
-            )
+        check_cutting(segment, overlap)
         self.segment, self.overlap = segment, overlap
         self.ids = {_name(name): _ids(name, text, tokenizer) for name, text in texts.items()}
         _check_twins(self.ids)
@@ -148,7 +169,7 @@ def _ids(name: str, text: Any, tokenizer: Any) -> list[int]:
             raise UserError(
                 f"document {name!r} is text: give the tokenizer of the model, or token ids"
             )
-        ids = list(tokenizer.encode(text))
+        ids = first_ids(tokenizer, text)
         # A document ends where its text does, not with a sign that everything ends.
         if len(ids) > 1 and ids[-1] == getattr(tokenizer, "eos_token_id", None):
             ids.pop()
