@@ -29,6 +29,9 @@ OPTIONS |= {"compressive": {"heads": 2, "cached": 4, "compressed": 4, "rate": 2}
 OPTIONS |= {"sparse": {"heads": 2, "stride": 4, "summaries": 1, "context": 16}}
 OPTIONS |= {"transformer": {"heads": 2}}
 
+# Computed otherwise since, to fewer errors of rounding: looks' gradients of the ∞-former.
+ROUNDED = ["infinite"]
+
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -47,8 +50,12 @@ def home(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
-def alike(found: dict[str, Tensor], expected: dict[str, Tensor]) -> bool:
-    same = torch.backends.cpu.get_cpu_capability() == "AVX512" and torch.get_num_threads() == 1
+def alike(found: dict[str, Tensor], expected: dict[str, Tensor], bits: bool = True) -> bool:
+    same = (
+        bits
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and torch.get_num_threads() == 1
+    )
     if same and torch.__version__.startswith("2.13.0"):
         return all(torch.equal(found[name], one) for name, one in expected.items())
     return all(torch.allclose(found[name], one, atol=1e-4) for name, one in expected.items())
@@ -60,7 +67,7 @@ def test_a_run_that_was_stopped_half_way_ends_as_it_would_have(home: Path, name:
     expected, _ = read_tensors(home / f"half-{name}" / "ends.safetensors")
     assert run.finished
     assert set(run.model().state_dict()) == set(expected)
-    assert alike(run.model().state_dict(), expected)
+    assert alike(run.model().state_dict(), expected, bits=name not in ROUNDED)
 
 
 def test_a_finished_run_opens(home: Path) -> None:
