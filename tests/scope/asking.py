@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,9 @@ def ask(
 
         await asyncio.wait_for(app(scope, receive, send), 60)
 
-    asyncio.run(run())
+    # In a thread of its own: tests with a browser leave a loop running in theirs.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: asyncio.run(run())).result()
     statuses = [message["status"] for message in sent if message["type"] == "http.response.start"]
     assert len(statuses) == 1, "every request gets one answer"
     return Answer(statuses[0], b"".join(message.get("body", b"") for message in sent))
