@@ -12,10 +12,12 @@ import torch
 from carriers import CAUSAL, MEMORIES, VOCAB, causal, words
 
 import mnemoscope as ms
+from complaints import complaint
 from mnemoscope.errors import UserError
-from mnemoscope.lenses.elsewhere import Case, go_on
+from mnemoscope.lenses.elsewhere import Case, _continue, go_on
 from mnemoscope.lenses.streams import Stream, open_stream
-from mnemoscope.memory.state import State, StreamState
+from mnemoscope.memory.rnn import RNNState
+from mnemoscope.memory.state import State, StreamState, write_tensors
 from mnemoscope.models.config import LSTM
 from mnemoscope.models.huggingface.stream import HuggingFaceStream
 from mnemoscope.studies.sizes import state_bytes
@@ -193,3 +195,36 @@ def test_states_are_not_taken_from_strangers(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
     with pytest.raises(UserError, match="has no weights"):
         open_stream(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "documents"])
+def test_a_state_that_does_not_fit_a_hugging_face_model_is_refused(kind: str) -> None:
+    stream = stream_of(kind)
+    state = stream.read(words(2, 5)).state
+    changes = {
+        "longer": lambda tensor: torch.cat((tensor, tensor[..., :1]), -1),
+        "an axis more": lambda tensor: tensor[..., None],
+        "another kind": lambda tensor: (
+            tensor.double() if tensor.is_floating_point() else tensor.float()
+        ),
+    }
+    for wrong, (name, tensor) in enumerate(state.tensors()):
+        for how, change in changes.items():
+            if how == "longer" and tensor.dim() == 1:
+                continue  # another number of rows, which has its own message
+            places = iter(range(10**6))
+            bad = state.map(lambda t, c=change, w=wrong, p=places: c(t) if next(p) == w else t)
+            said = complaint(lambda bad=bad: stream.read(words(2, 3), bad))
+            assert said is not None, (name, how)
+    assert complaint(lambda: stream.read(words(2, 3), StreamState((), None, state.owner)))
+
+
+def test_a_case_that_somebody_else_wrote_is_refused(tmp_path: Path) -> None:
+    RNNState(torch.zeros(2, 3)).save(tmp_path / "state.safetensors")
+    right = {"source": "rnn", "segment": None, "options": {"vocab": VOCAB}}
+    for case in ("{", "[]", "{}", '{"source": 1}', json.dumps({**right, "options": 3})):
+        tokens = {"tokens": words(2, 3)}
+        write_tensors(tmp_path / "more.safetensors", tokens, {"case": case})
+        assert "holds no case" in str(complaint(lambda: _continue(tmp_path)))
+    write_tensors(tmp_path / "more.safetensors", tokens, {"case": json.dumps(right)})
+    assert "holds a RNNState" in str(complaint(lambda: _continue(tmp_path)))

@@ -38,6 +38,22 @@ def test_mistakes_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "cannot open" in refused(capsys, str(tmp_path), "--host", "no.such.host.invalid")
 
 
+@pytest.mark.parametrize(
+    "host", ["", " ", "\t", " 127.0.0.1", "127.0.0.1\n", "*", "a\0b", "\udcff", "[::1]", "http://x"]
+)
+def test_an_empty_host_does_not_mean_everybody(
+    host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "is no address: give --host" in refused(capsys, str(tmp_path), "--host", host)
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b", "999.1.1.1", "::g", "ß" * 70])
+def test_what_is_no_host_is_explained(
+    host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "cannot open" in refused(capsys, str(tmp_path), "--no-open", "--host", host)
+
+
 def test_a_missing_extra_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mnemoscope.errors import UserError
 from mnemoscope.files import held
-from mnemoscope.scope import shelf, texts
+from mnemoscope.scope import records, shelf, texts
 from mnemoscope.scope.library import Library, curves
 from mnemoscope.training.config import RunConfig
 
@@ -92,7 +92,7 @@ def test_odd_files_break_nothing(tmp_path: Path) -> None:
         "broken": "{",
         "deep": "[" * 5000,
         "strange": "task: 3\nmodel: [a]\ntraining: {steps: many}",
-        "huge": "a: " + "x" * shelf.MOST_BYTES,
+        "huge": "a: " + "x" * records.MOST_SETTINGS,
     }.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").write_text(content)
@@ -111,7 +111,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "outside" / "config.yaml").write_text("task: {name: secret}")
     (inner / "out").symlink_to(tmp_path / "outside")
     (inner / "a" / "round").symlink_to(inner)
-    assert [item.name for item in shelf.scan(inner)] == ["a"]
+    assert [item.name for item in shelf.scan(inner).items] == ["a"]
 
 
 def test_passages_are_cut_from_the_start_of_a_line(tmp_path: Path) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mnemoscope.data.packed import read_unpacked
 from mnemoscope.errors import UserError, suggestion
 
 _SUFFIXES = (".txt", ".md", ".gz")
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -88,16 +86,11 @@ def _folder(path: Path) -> list[Document]:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file, gzip or not; what is no text is an error."""
-    try:
-        data = path.read_bytes()
-        if path.suffix == ".gz" or data.startswith(_GZIP_MAGIC):
-            data = gzip.decompress(data)
-    # A cut or damaged gzip file shows itself in any of these three.
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file: {error}") from error
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    """Return the text of a UTF-8 file, gzip or not; what is no text is an error.
+
+    One file may hold 2 GiB of text, unpacked (`packed.MOST_BYTES`).
+    """
+    data = read_unpacked(path)
     nul = data.find(b"\0")
     if nul >= 0:
         raise UserError(f"{path} is not text: NUL at byte {nul}; give UTF-8 text")

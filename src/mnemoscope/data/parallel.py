@@ -58,7 +58,7 @@ def read_pairs(corpus: str, columns: Sequence[str] | None = None) -> list[Pair]:
 
 def _lines(path: str) -> list[str]:
     file = Path(path.strip()).expanduser()
-    if not file.is_file():
+    if file.is_dir() or not file.exists():
         raise UserError(f"there is no file {file}")
     # Not splitlines(): a sentence may hold the rarer separators that it cuts at.
     return read_text(file).replace("\r\n", "\n").removesuffix("\n").split("\n")
@@ -81,7 +81,7 @@ def _table(path: str, columns: Sequence[str] | None) -> Iterable[tuple[str, str]
 
 
 def _number(column: str) -> int:
-    if not column.isdecimal() or int(column) < 1:
+    if not column.isdecimal() or len(column) > 6 or int(column) < 1:
         raise UserError(f"columns of a table are numbers from 1, not {column!r}")
     return int(column)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.bounded import read_json
 from mnemoscope.errors import UserError, suggestion
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ Unit = Literal["bytes", "characters", "bpe"]
 
 # Byte-level BPE knows the 256 bytes before it learns its first merge.
 SMALLEST_BPE = 257
+
+# A vocabulary of a million tokens has fewer.
+MOST_BYTES = 256 << 20
 
 # Long texts go through BPE in parts of about this many characters, to bound the memory it takes.
 _PART = 1 << 16
@@ -70,21 +74,24 @@ class Vocabulary(ABC):
     @staticmethod
     def load(path: str | Path) -> Vocabulary:
         """Read what `save` wrote."""
+        none = f"{path} is not a vocabulary that mnemoscope saved"
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-            unit, content = document["unit"], document["content"]
-        except OSError as error:
-            raise UserError(f"cannot read the vocabulary {path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} is not a vocabulary that mnemoscope saved") from error
+            document = read_json(path, "put it back", MOST_BYTES)
+        except UserError as error:
+            raise UserError(f"{none}: {str(error).replace(f'{path} ', 'it ')}") from error
+        if not isinstance(document, dict) or not {"unit", "content"} <= set(document):
+            raise UserError(none)
+        unit, content = document["unit"], document["content"]
         kinds = {kind.unit: kind for kind in (Bytes, Alphabet, Merges)}
-        if unit not in kinds:
-            raise UserError(f"{path}: unknown unit {unit!r}; {suggestion(str(unit), kinds)}")
+        if not isinstance(unit, str) or unit not in kinds:
+            known = suggestion(str(unit)[:40], kinds)
+            raise UserError(f"{path}: unknown unit {str(unit)[:40]!r}; {known}")
         try:
             return kinds[unit]._from_content(content)
         # The tokenizers library raises bare Exception for a broken description.
         except Exception as error:
-            raise UserError(f"{path} holds a broken {unit} vocabulary: {error}") from error
+            first = str(error).strip().partition("\n")[0]
+            raise UserError(f"{path} holds a broken {unit} vocabulary: {first}") from error
 
 
 class Bytes(Vocabulary):

@@ -69,14 +69,28 @@ def go_on(cases: Sequence[Case]) -> list[tuple[StreamState, bool]]:
 
 def _continue(home: Path) -> None:
     tokens, metadata = read_tensors(home / "more.safetensors")
-    case = json.loads(metadata["case"])
-    stream = open_stream(case["source"], **case["options"])
+    try:
+        case = json.loads(metadata["case"])
+        source, segment, options = case["source"], case["segment"], dict(case["options"])
+        more = tokens["tokens"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UserError(f"{home} holds no case that was written here") from error
+    # First, because it brings along the kinds of states that it knows.
+    stream = open_stream(source, **options)
     state = State.load(home / "state.safetensors")
-    assert isinstance(state, StreamState)
-    logits = stream.read(tokens["tokens"], state.to(stream.device), case["segment"]).logits
+    if not isinstance(state, StreamState):
+        raise UserError(f"{home} holds a {type(state).__name__}, not the state of a stream")
+    logits = stream.read(more, state.to(stream.device), segment).logits
     write_tensors(home / "logits.safetensors", {"logits": logits}, {})
 
 
+def _main(folder: str) -> None:
+    try:
+        for home in sorted(Path(folder).iterdir()):
+            _continue(home)
+    except UserError as error:
+        sys.exit(str(error))
+
+
 if __name__ == "__main__":
-    for home in sorted(Path(sys.argv[1]).iterdir()):
-        _continue(home)
+    _main(sys.argv[1])

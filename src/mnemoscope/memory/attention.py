@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mnemoscope.memory.shapes import Axes
 from mnemoscope.memory.state import State
 
 # Bytes; where torch's own tensors begin.
@@ -46,9 +48,9 @@ class _Room:
 class AttentionState(State):
     """keys, values (B, H, S, E); visible (B, S) once a row was padded or reset, else None."""
 
-    keys: Tensor
-    values: Tensor
-    visible: Tensor | None = None
+    keys: Annotated[Tensor, Axes("BHSE")]
+    values: Annotated[Tensor, Axes("BHSE")]
+    visible: Annotated[Tensor, Axes("BS", "flags")] | None = None
     # Derived, never saved: the room the views may grow in, and where in it they end.
     _place: list[tuple[_Room, int]] = field(
         default_factory=list, init=False, repr=False, compare=False

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mnemoscope.memory.shapes import Axes
 from mnemoscope.memory.state import State
 
 
@@ -22,8 +24,8 @@ from mnemoscope.memory.state import State
 class CacheState(State):
     """inputs (B, S, D) of a layer; visible (B, S) once a row was padded or reset, else None."""
 
-    inputs: Tensor
-    visible: Tensor | None = None
+    inputs: Annotated[Tensor, Axes("BSD")]
+    visible: Annotated[Tensor, Axes("BS", "flags")] | None = None
 
     @property
     def length(self) -> int:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mnemoscope.memory.basis import Basis
+from mnemoscope.memory.shapes import Axes
 from mnemoscope.memory.state import State
 
 # Operators kept per process; one of 512 functions and 512 tokens takes 2 MB.
@@ -57,9 +58,9 @@ class ContinuousState(State):
     count         (R,)       writes so far
     """
 
-    coefficients: Tensor
-    masses: Tensor
-    count: Tensor
+    coefficients: Annotated[Tensor, Axes("RND")]
+    masses: Annotated[Tensor, Axes("RK", "sums")]
+    count: Annotated[Tensor, Axes("R", "counts")]
     # Derived from the coefficients, never saved: what a reader made of them, under its own key.
     _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 

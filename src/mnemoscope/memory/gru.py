@@ -7,12 +7,14 @@ gate acts after the recurrent product, which is why its bias cannot join the dri
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mnemoscope.memory.recurrent import Cell, Weights
+from mnemoscope.memory.shapes import Axes
 from mnemoscope.memory.state import State
 
 
@@ -20,7 +22,7 @@ from mnemoscope.memory.state import State
 class GRUState(State):
     """hidden (B, D): the only thing that is carried."""
 
-    hidden: Tensor
+    hidden: Annotated[Tensor, Axes("BD")]
 
 
 def drive(inputs: Tensor, weights: Weights) -> Tensor:

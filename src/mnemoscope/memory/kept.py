@@ -9,11 +9,13 @@ the summaries of those before. What nobody can look at any more is dropped, row 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mnemoscope.memory.shapes import Axes
 from mnemoscope.memory.state import State
 from mnemoscope.pattern import Pattern
 
@@ -22,9 +24,9 @@ from mnemoscope.pattern import Pattern
 class Kept(State):
     """keys, values (B, H, S, E); places (B, S) in the stream, counted from 1: 0 is no token."""
 
-    keys: Tensor
-    values: Tensor
-    places: Tensor
+    keys: Annotated[Tensor, Axes("BHSE")]
+    values: Annotated[Tensor, Axes("BHSE")]
+    places: Annotated[Tensor, Axes("BS", "counts")]
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class SparseState(State):
     """What each group of heads keeps, and how many tokens every row has read, (B,)."""
 
     groups: tuple[Kept, ...]
-    count: Tensor
+    count: Annotated[Tensor, Axes("B", "counts")]
 
 
 def append(before: Kept | None, keys: Tensor, values: Tensor, places: Tensor) -> Kept:

@@ -6,7 +6,7 @@ Shapes: B rows, T steps, D width. Gate order is that of `torch.nn.LSTM`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from mnemoscope.memory.recurrent import Cell, Weights
+from mnemoscope.memory.shapes import Axes
 from mnemoscope.memory.state import State
 
 
@@ -21,8 +22,8 @@ from mnemoscope.memory.state import State
 class LSTMState(State):
     """hidden (B, D): what the rest of the model sees; cell (B, D): what is kept."""
 
-    hidden: Tensor
-    cell: Tensor
+    hidden: Annotated[Tensor, Axes("BD")]
+    cell: Annotated[Tensor, Axes("BD")]
 
 
 def start(zeros: Tensor) -> LSTMState:

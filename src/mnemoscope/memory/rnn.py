@@ -6,12 +6,14 @@ Shapes: B rows, T steps, D width.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mnemoscope.memory.recurrent import Cell, Weights
+from mnemoscope.memory.shapes import Axes
 from mnemoscope.memory.state import State
 
 
@@ -19,7 +21,7 @@ from mnemoscope.memory.state import State
 class RNNState(State):
     """hidden (B, D): the only thing that is carried."""
 
-    hidden: Tensor
+    hidden: Annotated[Tensor, Axes("BD")]
 
 
 def drive(inputs: Tensor, weights: Weights) -> Tensor:

@@ -13,14 +13,21 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from mnemoscope.bounded import opened
 from mnemoscope.errors import UserError
+from mnemoscope.memory.rebuild import parse, rebuild
+from mnemoscope.memory.shapes import Axes, fault, values_fault
+
+# A model of a thousand layers with its optimizer has fewer.
+MOST_TENSORS = 50_000
+MOST_HEADER = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,10 @@ class State:
     @property
     def batch(self) -> int:
         """How many rows (independent streams) the state holds."""
-        return next(self.tensors())[1].shape[0]
+        first = next(self.tensors(), None)
+        if first is None:
+            raise UserError("the state holds no tensor, hence no rows")
+        return first[1].shape[0]
 
     def detach(self) -> Self:
         """Cut the gradient: what was read before is a given from here on."""
@@ -107,11 +117,20 @@ class State:
 
     @staticmethod
     def load(path: str | Path) -> State:
-        """Read a state back as it was written, or raise `UserError` when the file is damaged."""
+        """Read a state back as it was written, or raise `UserError` when the file is damaged.
+
+        What the file says of its state is checked: anybody can write one with a right digest.
+        """
         tensors, metadata = read_tensors(path)
         if "state" not in metadata:
             raise UserError(f"{path} holds tensors but no state; write one with state.save(path)")
-        state = _rebuild(json.loads(metadata["state"]), "", tensors)
+        try:
+            state = rebuild(parse(metadata["state"]), State, tensors, State._kinds)
+        except UserError as error:
+            raise UserError(f"{path} holds no state that can be loaded: {error}") from None
+        wrong = fault(state) or values_fault(state)
+        if wrong is not None:
+            raise UserError(f"{path} holds no state that can be used: {wrong}")
         assert isinstance(state, State)
         return state
 
@@ -126,7 +145,7 @@ class StreamState(State):
     """
 
     layers: tuple[State, ...]
-    count: Tensor | None
+    count: Annotated[Tensor, Axes("B", "counts")] | None
     owner: str
 
 
@@ -159,6 +178,9 @@ def own(tensor: Tensor) -> Tensor:
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
     """Write tensors atomically, with a digest of all that is written so that damage is noticed."""
     path = Path(path)
+    # Half of the room for the header, because quotes in the metadata are written with a backslash.
+    if len(tensors) >= MOST_TENSORS or sum(map(len, metadata.values())) > MOST_HEADER // 2:
+        raise UserError(f"cannot write {path}: too many tensors, or too much said about them")
     # clone() cuts views free of the larger buffers they may look into
     whole = {name: t.detach().cpu().contiguous().clone() for name, t in sorted(tensors.items())}
     partial = path.with_name(path.name + ".partial")
@@ -174,18 +196,53 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[s
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read what `write_tensors` wrote and check that not a bit has changed."""
-    if not Path(path).is_file():
-        raise UserError(f"there is no file {path}")
+    check_header(path)
     try:
         with safe_open(path, framework="pt") as file:
             metadata = dict(file.metadata() or {})
-            # What safetensors hands out are views into the file, at any address.
-            tensors = {name: own(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
+            tensors = {name: _lifted(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    # RuntimeError and the rest: shapes and kinds of numbers that torch cannot have.
+    except (OSError, SafetensorError, RuntimeError, ValueError, TypeError) as error:
         raise UserError(f"{path} is damaged or not a safetensors file: {error}") from error
     if metadata.pop("digest", None) != _digest(tensors, metadata):
         raise UserError(f"{path} is damaged: its contents do not match their digest")
     return tensors, metadata
+
+
+def _lifted(tensor: Tensor) -> Tensor:
+    """What safetensors hands out is a view into the file, at any address: a copy is not."""
+    if tensor.dtype != torch.bool:
+        return own(tensor)
+    # As bytes: any byte but 0 would become true, and damage be gone before it is noticed.
+    return own(tensor.view(torch.uint8)).view(torch.bool)
+
+
+def check_header(path: str | Path) -> None:
+    """Raise `UserError` unless a regular file begins as safetensors do, within bounds.
+
+    Every tensor costs time, an empty one too, and a header of a few bytes a tensor has room for
+    millions: what it says is counted before anything is made of it.
+    """
+    if Path(path).is_dir():
+        raise UserError(f"there is no file {path}: it is a folder")
+    with opened(path) as file:
+        start = file.read(8)
+        length = int.from_bytes(start, "little")
+        header = file.read(length) if len(start) == 8 and length <= MOST_HEADER else b""
+    damaged = f"{path} is damaged or not a safetensors file"
+    if len(start) < 8 or len(header) < length:
+        raise UserError(f"{damaged}: its header is cut, or has more than {MOST_HEADER} bytes")
+    many = f"{damaged}: its header does not list at most {MOST_TENSORS} tensors"
+    # Counted before it is parsed, which would take seconds.
+    if header.count(b'"dtype"') > MOST_TENSORS:
+        raise UserError(many)
+    try:
+        entries = json.loads(header)
+    # ValueError covers wrong UTF-8 and endless numbers, RecursionError brackets without end.
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{damaged}: its header is not JSON") from error
+    if not isinstance(entries, dict) or len(entries) > MOST_TENSORS:
+        raise UserError(many)
 
 
 def _digest(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
@@ -222,21 +279,3 @@ def _describe(value: Any) -> Any:
     if isinstance(value, tuple):
         return {"kind": "tuple", "items": [_describe(item) for item in value]}
     return {"kind": "value", "value": value}
-
-
-def _rebuild(plan: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    match plan["kind"]:
-        case "tensor":
-            return tensors[name]
-        case "value":
-            return plan["value"]
-        case "tuple":
-            items = enumerate(plan["items"])
-            return tuple(_rebuild(item, f"{name}.{index}", tensors) for index, item in items)
-    kind = State._kinds.get(plan["kind"])
-    if kind is None:
-        module = plan["kind"].partition(":")[0]
-        raise UserError(f"unknown state {plan['kind']!r}: import {module} before loading it")
-    prefix = f"{name}." if name else ""
-    fields = {key: _rebuild(item, prefix + key, tensors) for key, item in plan["fields"].items()}
-    return kind(**fields)

@@ -6,11 +6,13 @@ Shapes: B rows, T target tokens, S source words, D width.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from mnemoscope.memory.attention import AttentionState
+from mnemoscope.memory.shapes import Axes
 from mnemoscope.memory.state import State
 
 
@@ -18,8 +20,8 @@ from mnemoscope.memory.state import State
 class WordsState(State):
     """vectors (B, S, D); visible (B, S) false where a row has ended, None when none has."""
 
-    vectors: Tensor
-    visible: Tensor | None = None
+    vectors: Annotated[Tensor, Axes("BSD")]
+    visible: Annotated[Tensor, Axes("BS", "flags")] | None = None
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class AttentiveState(State):
 
     cells: tuple[State, ...]
     words: WordsState
-    found: Tensor | None = None
+    found: Annotated[Tensor, Axes("BD")] | None = None
 
 
 @dataclass(frozen=True)

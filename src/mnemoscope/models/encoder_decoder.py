@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.memory.attention import AttentionState
+from mnemoscope.memory.shapes import Wanted
 from mnemoscope.memory.state import State, own
 from mnemoscope.memory.words import CrossState, looked_at
 from mnemoscope.models.encoder_config import EncoderStack
@@ -167,6 +168,12 @@ class DecoderLayer(nn.Module):
         self.around_attention = Part(config)
         self.cross, self.around_cross = CrossAttention(config), Part(config)
         self.forth, self.around_forth = FeedForward(config), Part(config)
+
+    @property
+    def wants(self) -> Wanted:
+        """The state that it can go on from."""
+        pair = self.attention.wants
+        return Wanted(CrossState, inside={"past": pair, "source": pair})
 
     def forward(
         self, vectors: Tensor, state: CrossState, context: Context

@@ -18,6 +18,7 @@ from mnemoscope.memory.continuous import ContinuousState, Plan
 from mnemoscope.memory.density import divergence
 from mnemoscope.memory.horizon import directions, used
 from mnemoscope.memory.reading import Looks, gibbs_masses, gibbs_read, locate, masses, read
+from mnemoscope.memory.shapes import Wanted
 from mnemoscope.models.model import Context, Tap
 
 if TYPE_CHECKING:
@@ -57,13 +58,23 @@ class LongTerm(nn.Module):
         self.looks = Tap()  # mean and variance of every look, (R, H, T, 2)
         self._warn()
 
+    @property
+    def bins(self) -> int:
+        """Parts of the signal whose attention is counted."""
+        config = self.config
+        if not config.sticky:
+            return 0
+        return config.basis if config.density == "gibbs" else config.bins
+
+    @property
+    def wants(self) -> Wanted:
+        """The signal that it can go on from."""
+        config = self.config
+        return Wanted(ContinuousState, {"N": config.basis, "D": config.width, "K": self.bins})
+
     def fresh(self, rows: int) -> ContinuousState:
         """A signal nothing was written to."""
-        config = self.config
-        bins = 0
-        if config.sticky:
-            bins = config.basis if config.density == "gibbs" else config.bins
-        return continuous.fresh(rows, config.basis, bins, self.value.weight)
+        return continuous.fresh(rows, self.config.basis, self.bins, self.value.weight)
 
     def forward(
         self, queries: Tensor, state: ContinuousState, context: Context

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.errors import UserError
+from mnemoscope.memory.shapes import fault
 from mnemoscope.memory.state import StreamState as StreamState
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.models.positions import Positions, Rotation
@@ -69,7 +70,8 @@ def show(tap: Tap, value: Tensor) -> Tensor:
 class SequenceModel(nn.Module):
     """Embedding, layers that each carry a state, readout.
 
-    A layer is a module called as ``layer(vectors, state, context) -> (vectors, state)``.
+    A layer is a module called as ``layer(vectors, state, context) -> (vectors, state)``; what it
+    says it ``wants`` (`Wanted`) is checked of every state that the model is given.
     """
 
     def __init__(
@@ -84,6 +86,8 @@ class SequenceModel(nn.Module):
         self.norm = nn.LayerNorm(config.width) if norm else nn.Identity()
         self.readout = nn.Linear(config.width, config.outputs or config.vocab)
         self._owner = config.model_dump_json(exclude={"dropout", "readout", "outputs"})
+        # A layer of somebody else need not say what it wants; then nobody can check it.
+        self._wants = tuple(getattr(layer, "wants", None) for layer in self.layers)
 
     def forward(
         self, tokens: Tensor, state: StreamState | None = None, mask: Tensor | None = None
@@ -130,9 +134,14 @@ class SequenceModel(nn.Module):
         else:
             places = (count[:, None] + mask.cumsum(1) - 1).clamp(min=0)
         limit = self.config.limit
-        if limit is not None and int(places.max()) >= limit:
+        if limit is None:
+            return places
+        low, high = (int(bound) for bound in places.aminmax())
+        if low < 0:
+            raise UserError(f"the state says that a row has read {int(count.min())} tokens")
+        if high >= limit:
             raise UserError(
-                f"the stream has {int(places.max()) + 1} tokens but learned positions end at "
+                f"the stream has {high + 1} tokens but learned positions end at "
                 f"{limit}; build with a larger context, or with rotary or sinusoidal positions"
             )
         return places
@@ -157,22 +166,48 @@ class SequenceModel(nn.Module):
                 f"the mask must be boolean of shape {tuple(tokens.shape)}; "
                 f"got {mask.dtype} of shape {tuple(mask.shape)}"
             )
-        if state is None:
-            return
+        if state is not None:
+            self._check_state(tokens, state)
+
+    def _check_state(self, tokens: Tensor, state: StreamState) -> None:
         if not isinstance(state, StreamState):
             raise UserError(f"state must come from out.state; got {type(state).__name__}")
         if state.owner != self._owner:
             raise UserError("the state belongs to another model: " + self._differences(state.owner))
+        if not torch.compiler.is_compiling():
+            wrong = fault(
+                state,
+                {"layers": self._wants},
+                {"count": self.positions.kind != "none"},
+                self._floats(tokens.device),
+                tokens.device,
+            )
+            if wrong is not None:
+                raise UserError(f"the state does not fit this model: {wrong}")
         if state.batch != tokens.shape[0]:
             raise UserError(
                 f"the state holds {state.batch} rows but the tokens have {tokens.shape[0]}; "
                 "pick rows with state.select(rows) or start anew with state=None"
             )
 
+    def _floats(self, device: torch.device) -> frozenset[torch.dtype]:
+        """The kinds of numbers that a state of this model can have."""
+        own = self.embedding.weight.dtype
+        if not torch.is_autocast_enabled(device.type):
+            return frozenset((own,))
+        return frozenset((own, torch.float32, torch.get_autocast_dtype(device.type)))
+
     def _differences(self, owner: str) -> str:
-        theirs, ours = json.loads(owner), json.loads(self._owner)
+        ours = json.loads(self._owner)
+        try:
+            theirs = json.loads(owner)
+        except (ValueError, RecursionError, TypeError):
+            theirs = None
+        if not isinstance(theirs, dict):
+            return "it does not say which"
         names = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
-        return "; ".join(f"{n} is {theirs.get(n)} there, {ours.get(n)} here" for n in names)
+        said = (f"{n} is {theirs.get(n)} there, {ours.get(n)} here" for n in names)
+        return "; ".join(said)[:1000]
 
 
 def _last(vectors: Tensor, mask: Tensor | None) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from mnemoscope.errors import UserError
 from mnemoscope.memory import gru, lstm, rnn
 from mnemoscope.memory.recurrent import Cell, Weights, scan
+from mnemoscope.memory.shapes import Wanted
 from mnemoscope.models.config import LSTM, Recurrent
 from mnemoscope.models.model import Context, SequenceModel, Tap
 from mnemoscope.models.positions import Positions
@@ -41,6 +42,12 @@ class RecurrentLayer(nn.Module):
         return Weights(
             kernel.weight_ih_l0, kernel.weight_hh_l0, kernel.bias_ih_l0, kernel.bias_hh_l0
         )
+
+    @property
+    def wants(self) -> Wanted:
+        """The state that it can go on from."""
+        width = self.kernel.hidden_size
+        return Wanted(type(self.cell.start(torch.empty(0, width))), {"D": width})
 
     def forward(self, vectors: Tensor, state: Any, context: Context) -> tuple[Tensor, Any]:
         """vectors (B, T, D) -> the hidden vector after every token (B, T, D), and the state.

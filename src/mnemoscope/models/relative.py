@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mnemoscope.memory.cache import CacheState, Left, append, attend, weights
 from mnemoscope.memory.continuous import ContinuousState
+from mnemoscope.memory.shapes import Wanted
 from mnemoscope.memory.state import State
 from mnemoscope.models.compressor import Compressor
 from mnemoscope.models.config import Infinite, Relative, Squeezing
@@ -52,6 +53,18 @@ class RelativeAttention(nn.Module):
         self.queries, self.keys = Tap(), Tap()
         self.looks = Tap()  # attention weights (B, H, T, S), computed when somebody looks
         self.signal = LongTerm(config) if isinstance(config, Infinite) else None
+
+    @property
+    def wants(self) -> Wanted:
+        """The state that it can go on from."""
+        queue = Wanted(CacheState, {"D": self.config.width})
+        inside = {"cache": queue}
+        if self.compressor is not None:
+            inside["compressed"] = queue
+        if self.signal is not None:
+            inside["signal"] = self.signal.wants
+        given = {name: name in inside for name in ("compressed", "signal")}
+        return Wanted(LayerState, inside=inside, given=given)
 
     def forward(
         self, vectors: Tensor, state: LayerState | None, context: Context

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mnemoscope.memory.recurrent import moved
+from mnemoscope.memory.shapes import Inside, Wanted
 from mnemoscope.memory.state import State, own
 from mnemoscope.memory.words import AttentiveState, WordsState, additive, multiplicative, weigh
 from mnemoscope.models.model import Context, Tap
@@ -95,6 +96,11 @@ class LuongAttention(nn.Module):
         self.alignment = Tap()
         self.dropout = nn.Dropout(config.dropout)
 
+    @property
+    def wants(self) -> Wanted:
+        """The state that it can go on from."""
+        return Wanted(WordsState, {"D": self.look.query.in_features})
+
     def forward(
         self, hidden: Tensor, words: WordsState, context: Context
     ) -> tuple[Tensor, WordsState]:
@@ -116,6 +122,18 @@ class StepDecoder(nn.Module):
         )
         self.alignment = Tap()
         self.dropout = nn.Dropout(config.dropout)
+        self.width, self.feeds = width, isinstance(config, Luong)
+
+    @property
+    def wants(self) -> Wanted:
+        """The state that it can go on from."""
+        cells: Any = self.cells
+        width = {"D": self.width}
+        inside: Inside = {
+            "cells": tuple(cell.wants for cell in cells),
+            "words": Wanted(WordsState, width),
+        }
+        return Wanted(AttentiveState, width, inside, {"found": self.feeds})
 
     def drives(self, vectors: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         """What the tokens (B, T, D) add to the first layer, step by step, and the other weights."""

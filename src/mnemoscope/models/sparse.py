@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mnemoscope.memory import kept, sparse
 from mnemoscope.memory.kept import SparseState
+from mnemoscope.memory.shapes import Wanted
 from mnemoscope.models.config import Sparse
 from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, Rotation, rotate
@@ -32,6 +33,13 @@ class SparseAttention(nn.Module):
         self.out = nn.Linear(width, width)
         self.queries, self.keys = Tap(), Tap()
         self.looks = Tap()  # weights (B, H, T, T), where a lens can see them
+
+    @property
+    def wants(self) -> Wanted:
+        """The state that it can go on from."""
+        sizes = {"H": self.heads // len(self.patterns), "E": self.out.in_features // self.heads}
+        groups = (Wanted(kept.Kept, sizes),) * len(self.patterns)
+        return Wanted(SparseState, inside={"groups": groups})
 
     def forward(
         self, vectors: Tensor, state: SparseState | None, context: Context

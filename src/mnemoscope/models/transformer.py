@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.memory.attention import AttentionState, append, attend
+from mnemoscope.memory.shapes import Wanted
 from mnemoscope.models.config import Attention, Relative, Transformer
 from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, rotate
@@ -28,6 +29,11 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.queries, self.keys = Tap(), Tap()
+
+    @property
+    def wants(self) -> Wanted:
+        """The state that it can go on from."""
+        return Wanted(AttentionState, {"H": self.heads, "E": self.out.in_features // self.heads})
 
     def forward(
         self, vectors: Tensor, state: AttentionState | None, context: Context
@@ -65,6 +71,11 @@ class Block(nn.Module):
         with torch.no_grad():
             for branch in (self.attention.out, self.contract):
                 branch.weight /= math.sqrt(2 * config.layers)
+
+    @property
+    def wants(self) -> Wanted:
+        """The state that it can go on from."""
+        return self.attention.wants
 
     def forward(self, vectors: Tensor, state: Any, context: Context) -> tuple[Tensor, Any]:
         """vectors (B, T, D) -> vectors (B, T, D), state."""

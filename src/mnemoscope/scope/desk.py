@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import secrets
 import threading
@@ -19,6 +20,8 @@ from mnemoscope.errors import UserError
 from mnemoscope.scope.frame import frame
 from mnemoscope.scope.subjects import Stream, Subject, open_subject
 
+log = logging.getLogger(__name__)
+
 Json = dict[str, Any]
 
 MOST_MODELS, MOST_READINGS = 4, 16
@@ -30,6 +33,19 @@ PATIENCE = 60
 
 class BusyError(UserError):
     """Others are being served for longer than a reader would wait."""
+
+
+@contextmanager
+def _explained(doing: str) -> Iterator[None]:
+    """Say in one line how a model failed; which it can in any way, and is no fault of the page."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        log.warning("%s failed", doing, exc_info=True)
+        first = (str(error).strip() or "no reason given").splitlines()[0]
+        raise UserError(f"{doing} failed: {type(error).__name__}: {first[:300]}") from error
 
 
 @dataclass(eq=False)
@@ -76,7 +92,7 @@ class Desk:
 
     def about(self, identity: str) -> Json:
         """What can be said of a model; opens it if need be."""
-        with self._alone():
+        with self._alone(), _explained(f"opening {identity[:80]}"):
             return self._open(identity).about
 
     def read(
@@ -92,7 +108,7 @@ class Desk:
             raise UserError(
                 f"the text has {len(text)} characters; give at most {MOST_CHARACTERS} at a time"
             )
-        with self._alone():
+        with self._alone(), _explained(f"reading with {identity[:80]}"):
             subject = self._open(identity)
             if document is not None and document not in subject.about["documents"]:
                 raise UserError(f"there is no document {document[:80]!r} in this memory")
@@ -126,7 +142,7 @@ class Desk:
             raise UserError(f"there is no segment {number + 1} of {reading.segments}")
         while len(reading.frames) <= number:
             # One segment a turn, so that nobody waits for all of somebody else's text.
-            with self._alone():
+            with self._alone(), _explained("reading on"):
                 if len(reading.frames) <= number:
                     reading.advance()
         return reading.frames[number]

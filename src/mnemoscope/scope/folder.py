@@ -23,8 +23,10 @@ def inside(root: Path, name: str) -> Path:
     try:
         base = root.resolve()
         path = (base / name).resolve()
-    except (OSError, RuntimeError):  # a link that leads in a circle
+        found = path.is_relative_to(base) and path.exists()
+    # A link that leads in a circle, a name that is too long, a folder nobody may look into.
+    except (OSError, RuntimeError, ValueError):
         raise refused from None
-    if not path.is_relative_to(base) or not path.exists():
+    if not found:
         raise refused
     return path

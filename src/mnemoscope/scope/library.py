@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.scope import shelf
+from mnemoscope.scope import records, shelf
 
 Json = dict[str, Any]
 
@@ -22,7 +22,7 @@ class Library:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._found: list[shelf.Item] = []
+        self._found = shelf.Found([], False)
         self._when = 0.0
 
     def _items(self, kind: str) -> list[shelf.Item]:
@@ -30,48 +30,47 @@ class Library:
             if not self._when or time.monotonic() - self._when > KEPT:
                 self._found = shelf.scan(self.root)
                 self._when = time.monotonic()
-            return [item for item in self._found if item.kind == kind]
+            return [item for item in self._found.items if item.kind == kind]
 
     def all(self) -> Json:
         """All there is, in a few words each."""
         return {
-            "root": self.root.name or str(self.root),
+            "root": records.shown(self.root.name or str(self.root)),
             "studies": [shelf.study_of(item) for item in self._items("study")],
             "runs": [shelf.run_of(item) for item in self._items("run")],
-            "huggingface": [item.name for item in self._items("huggingface")],
-            "documents": [item.name for item in self._items("documents")],
+            "huggingface": [item.id for item in self._items("huggingface")],
+            "documents": [item.id for item in self._items("documents")],
+            "cut": self._found.cut,
         }
 
     def news(self) -> Json:
         """What can change while a page is open: how far studies and runs are."""
         studies = [shelf.study_of(item) for item in self._items("study")]
         runs = [
-            {"id": item.name, "step": shelf.last_step(item.path)}
+            {"id": item.id, "step": records.last_step(item.path)[0]}
             for item in self._items("run")
-            if not (item.path / "model.safetensors").is_file()
+            if not records.is_file(item.path / "model.safetensors")
         ]
-        return {"studies": studies, "runs": runs, "items": len(self._found)}
+        return {"studies": studies, "runs": runs, "items": len(self._found.items)}
 
     def study(self, name: str) -> Json:
         """One study with all its runs."""
         item = shelf.find(self.root, name, "study")
         prefix = "" if name == "." else f"{name}/"
         runs = [run for run in self._items("run") if run.name.startswith(f"{prefix}runs/")]
-        config = item.path / "study.yaml"
         return {
             **shelf.study_of(item),
             "runs": [shelf.run_of(run) for run in runs],
-            "config": config.read_text(encoding="utf-8", errors="replace")[: shelf.MOST_BYTES],
+            "config": records.text(item.path / "study.yaml"),
         }
 
     def run(self, name: str) -> Json:
         """One run with its training curves."""
         item = shelf.find(self.root, name, "run")
-        config = item.path / "config.yaml"
         return {
             **shelf.run_of(item),
-            "config": config.read_text(encoding="utf-8", errors="replace")[: shelf.MOST_BYTES],
-            "curves": curves(shelf.metrics(item.path)),
+            "config": records.text(item.path / "config.yaml"),
+            "curves": curves(records.metrics(item.path)),
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import socket
 import webbrowser
@@ -29,14 +30,24 @@ class Page:
     ) -> None:
         if not 0 <= port <= LAST_PORT:
             raise UserError(f"there is no port {port}: choose another --port, or 0 for any")
+        # An empty one would mean every address of this machine.
+        if not re.fullmatch(r"[\w.:%-]+", host):
+            raise UserError(
+                f"{host!r} is no address: give --host a name or a number, such as 127.0.0.1 for "
+                "this machine only or 0.0.0.0 for all who can reach it"
+            )
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self.socket = socket.create_server((host, port), family=family, backlog=128)
-        except OSError as error:
+            # Looked up first: what is no name at all must not leave a socket behind.
+            where = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
+            self.socket = socket.create_server(where, family=family, backlog=128)
+        # UnicodeError and the others: what is no name of a machine at all.
+        except (OSError, UnicodeError, ValueError, TypeError) as error:
             raise UserError(
                 f"cannot open {host}:{port} ({error}); choose another --port, or 0 for any"
             ) from error
-        token = None if is_local(host) else secrets.token_urlsafe(24)
+        local = is_local(host) and is_local(str(where[0]))
+        token = None if local else secrets.token_urlsafe(24)
         app = Guard(build(Library(root), Desk(root, given), texts), host, token)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self.socket.getsockname()[1]}/"

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, Response, StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from mnemoscope.bounded import opened
 from mnemoscope.errors import UserError
 from mnemoscope.scope import colours, desk, texts
 from mnemoscope.scope.folder import inside
@@ -46,6 +48,7 @@ FILES = {
 # Between two looks at studies that run, and how long one listens before asking again.
 PAUSE, LISTENS = 1.0, 600
 PASSAGE = 4000
+PIECE = 1 << 16
 
 
 class Ask(BaseModel):
@@ -83,31 +86,31 @@ def build(library: Library, table: desk.Desk, books: Path | None) -> FastAPI:
         return _asset(name)
 
     @app.get("/api/shelf")
-    def shelf() -> dict[str, Any]:
-        return {**library.all(), "given": table.given, "texts": texts.catalogue(books)}
+    def shelf() -> Response:
+        return _json({**library.all(), "given": table.given, "texts": texts.catalogue(books)})
 
     @app.get("/api/run")
-    def run(id: Annotated[str, Query(max_length=1100)]) -> dict[str, Any]:
-        return library.run(id)
+    def run(id: Annotated[str, Query(max_length=1100)]) -> Response:
+        return _json(library.run(id))
 
     @app.get("/api/study")
-    def study(id: Annotated[str, Query(max_length=1100)]) -> dict[str, Any]:
-        return library.study(id)
+    def study(id: Annotated[str, Query(max_length=1100)]) -> Response:
+        return _json(library.study(id))
 
     @app.get("/api/text")
     def text(
         name: Annotated[str, Query(max_length=1100)],
         start: Annotated[float, Query(ge=0, le=1)] = 0.0,
-    ) -> dict[str, Any]:
-        return texts.passage(books, name, start, PASSAGE)
+    ) -> Response:
+        return _json(texts.passage(books, name, start, PASSAGE))
 
     @app.get("/api/model")
-    def model(id: Annotated[str, Query(max_length=1100)]) -> dict[str, Any]:
-        return table.about(id)
+    def model(id: Annotated[str, Query(max_length=1100)]) -> Response:
+        return _json(table.about(id))
 
     @app.post("/api/read")
-    def read(ask: Ask) -> dict[str, Any]:
-        return table.read(ask.model, ask.text, ask.segment, ask.segments, ask.document)
+    def read(ask: Ask) -> Response:
+        return _json(table.read(ask.model, ask.text, ask.segment, ask.segments, ask.document))
 
     @app.post("/api/step")
     def step(turn: Turn) -> Response:
@@ -121,10 +124,12 @@ def build(library: Library, table: desk.Desk, books: Path | None) -> FastAPI:
     @app.get("/files/{name:path}")
     def files(name: str) -> Response:
         path = inside(library.root, name)
-        if path.suffix not in FILES or not path.is_file():
+        if path.suffix not in FILES:
             raise UserError(f"there is no {name[:80]!r} here")
         kind, policy = FILES[path.suffix]
-        return FileResponse(path, media_type=kind, headers={"content-security-policy": policy})
+        return StreamingResponse(
+            _pieces(path), media_type=kind, headers={"content-security-policy": policy}
+        )
 
     return app
 
@@ -137,6 +142,24 @@ async def _news(library: Library) -> AsyncIterator[str]:
         yield f"data: {now}\n\n" if now != told else ": still here\n\n"
         told = now
         await asyncio.sleep(PAUSE)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """A file piece by piece, open before the answer begins: until then it can still be refused."""
+    stack = ExitStack()
+    file = stack.enter_context(opened(path))
+
+    def read() -> Iterator[bytes]:
+        with stack:
+            while piece := file.read(PIECE):
+                yield piece
+
+    return read()
+
+
+def _json(content: Any) -> Response:
+    """JSON of nothing but ASCII, so that no half of a character can break it."""
+    return Response(json.dumps(content, allow_nan=False), media_type="application/json")
 
 
 def _asset(name: str) -> Response:

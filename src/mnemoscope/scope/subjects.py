@@ -24,6 +24,7 @@ from mnemoscope.scope import shelf
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.frame import Step
 from mnemoscope.scope.ours import OurStream
+from mnemoscope.scope.records import is_file
 from mnemoscope.scope.theirs import TheirStream
 from mnemoscope.training.run import Run
 
@@ -91,6 +92,7 @@ def _given(source: str) -> Subject:
 
 def _run(folder: Path, name: str, trained: bool) -> Subject:
     run = Run.open(folder)
+    _check_size(run, folder)
     reader = open_reader(folder)
     model = reader.model if trained else run.untrained().eval()
     if isinstance(model, SourceModel | EncoderModel) or not isinstance(model, SequenceModel):
@@ -114,6 +116,20 @@ def _run(folder: Path, name: str, trained: bool) -> Subject:
     return Subject(
         about, reads, reader.decode, lambda _: OurStream(model, encode is not None), reader.limit
     )
+
+
+def _check_size(run: Run, folder: Path) -> None:
+    """Refuse settings of a model far larger than its weights, before it takes all the memory."""
+    model = run.config.model
+    # Less than any of our models has: a square a layer, a row a token.
+    least = model.layers * model.width**2 + model.vocab * model.width
+    kept = [folder / "model.safetensors", *folder.glob("checkpoints/*/model.safetensors")]
+    held = sum(path.stat().st_size for path in kept if is_file(path))
+    if least > held:
+        raise UserError(
+            f"config.yaml describes a model of at least {least} numbers, but the weights beside "
+            f"it have {held} bytes: one of them belongs to another run"
+        )
 
 
 def _example(run: Run) -> str:

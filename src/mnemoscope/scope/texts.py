@@ -8,11 +8,13 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from mnemoscope.bounded import opened
 from mnemoscope.errors import UserError
 from mnemoscope.scope.folder import inside
+from mnemoscope.scope.records import is_file, speakable
 
 ENDINGS = (".txt", ".md", ".gz")
-MOST_FILES = 1000
+MOST_FILES, MOST_LOOKED = 1000, 100_000
 # Bytes of a file that can be looked at, unpacked; a small gzip file may hold a great deal.
 MOST_BYTES = 16 << 20
 
@@ -22,15 +24,23 @@ def catalogue(folder: Path | None) -> list[str]:
     if folder is None:
         return []
     root = folder.resolve()
-    found = []
+    found, looked = [], 0
     for base, folders, files in os.walk(root):
+        looked += 1 + len(files)
+        if looked > MOST_LOOKED:
+            break
         depth = len(Path(base).relative_to(root).parts)
         folders[:] = sorted(one for one in folders if not one.startswith(".")) if depth < 3 else []
         for name in sorted(files):
             path = Path(base) / name
-            if name.endswith(ENDINGS) and not name.startswith(".") and not path.is_symlink():
+            if name.endswith(ENDINGS) and not name.startswith(".") and _plain(path):
                 found.append(path.relative_to(root).as_posix())
     return sorted(found)[:MOST_FILES]
+
+
+def _plain(path: Path) -> bool:
+    """A file itself, and no link; of a name that a page can say."""
+    return not os.path.islink(path) and is_file(path) and speakable(str(path))
 
 
 def passage(folder: Path | None, name: str, start: float, length: int) -> dict[str, Any]:
@@ -39,11 +49,11 @@ def passage(folder: Path | None, name: str, start: float, length: int) -> dict[s
         raise UserError(f"there is no text {name[:80]!r} here")
     path = inside(folder, name)
     try:
-        opened = gzip.open(path) if path.suffix == ".gz" else open(path, "rb")  # noqa: SIM115
-        with opened as file:
-            data = file.read(MOST_BYTES)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot read {name[:80]!r}: {error}") from error
+        with opened(path) as file:
+            data = (gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file).read(MOST_BYTES)
+    except (UserError, EOFError, zlib.error) as error:
+        said = str(error).replace(str(path), path.name)
+        raise UserError(f"cannot read {name[:80]!r}: {said}") from error
     if b"\0" in data:
         raise UserError(f"{name[:80]!r} is not text")
     text = data.decode("utf-8", errors="replace").replace("\r\n", "\n").removeprefix("\ufeff")

@@ -116,6 +116,12 @@ class HuggingFaceStream(nn.Module):
             if path in self._running and first[count] != path
         }
         self._running = [path for path in self._running if path not in self._copies]
+        self._fixed = {
+            path
+            for path, leaf in _leaves(self._template)
+            if isinstance(leaf, Tensor) and leaf.dim() > 0 and path in longer
+            if leaf.shape[-1:] == longer[path].shape[-1:]
+        }
         begun = self(some[:, :4]).state
         together = self(some[:, 4:8], begun).logits
         self.one_by_one = True
@@ -144,8 +150,9 @@ class HuggingFaceStream(nn.Module):
         return StreamState((kept,), None, self._owner)
 
     def _restored(self, state: StreamState, rows: int) -> Any:
-        kept = state.layers[-1]
-        assert isinstance(kept, HuggingFaceState)
+        kept = state.layers[-1] if state.layers else None
+        if not isinstance(kept, HuggingFaceState) or not self._fits(kept):
+            raise UserError("the state does not fit this model: it must come from out.state")
         if kept.batch != rows:
             raise UserError(f"the state holds {kept.batch} rows but the tokens have {rows}")
         device = next(self.model.parameters()).device
@@ -157,6 +164,21 @@ class HuggingFaceStream(nn.Module):
             values[path] = (leaf[0] if path in kept.shared else leaf).clone().to(device)
         values |= {path: values[source] for path, source in self._copies.items()}
         return _filled(self._template, "", values)
+
+    def _fits(self, kept: HuggingFaceState) -> bool:
+        """Whether leaves are those of this model's cache: in kind, axes and width of vectors."""
+        if list(kept.paths) != self._running or len(kept.leaves) != len(self._running):
+            return False
+        found = dict(_leaves(self._template))
+        for path, leaf in zip(kept.paths, kept.leaves, strict=True):
+            known = torch.as_tensor(found[path])
+            sizes = leaf.shape[1:] if path in kept.shared else leaf.shape
+            if len(sizes) != known.dim() or leaf.dtype != known.dtype:
+                return False
+            # Other axes may grow; keys, values and states of convolutions end with a fixed one.
+            if known.dim() > 2 and path in self._fixed and sizes[-1] != known.shape[-1]:
+                return False
+        return True
 
 
 class DocumentStream(nn.Module):
@@ -174,11 +196,15 @@ class DocumentStream(nn.Module):
         if state is None:
             names, before = self._first(len(tokens)), None
         else:
-            chosen, *rest = state.layers
+            chosen, *rest = state.layers or (None,)
             if not isinstance(chosen, DocumentState):
                 raise UserError("the state belongs to another model: it names no document")
             known = [None, *self.memory.names]
-            names = [known[place] for place in chosen.document.tolist()]
+            named = chosen.document
+            whole = named.dim() == 1 and named.dtype == torch.int64
+            if not whole or not all(0 <= place < len(known) for place in named.tolist()):
+                raise UserError("the state names documents that this memory does not have")
+            names = [known[place] for place in named.tolist()]
             before = StreamState(tuple(rest), None, state.owner)
         with self.memory.document(names):
             out: Output = self.base(tokens, before)

@@ -22,6 +22,11 @@ export function badge(item) {
   return h("span", { class: `badge ${word}` }, word);
 }
 
+// Why nothing more can be said of a run or a study.
+export function complaint(item) {
+  return item.problem ? h("p", { class: "error" }, item.problem) : null;
+}
+
 export function bar(done, all, label) {
   return h("progress", { value: done, max: Math.max(all, 1), "aria-label": label });
 }
@@ -68,6 +73,7 @@ function card(study, signal) {
       h("a", { href: where("study", study.id) }, study.id === "." ? study.study : study.id),
     ),
     h("p", {}, study.question || study.study),
+    complaint(study),
     status(study, signal),
   );
 }
@@ -81,7 +87,12 @@ export function runTable(runs, caption, within = "") {
     h(
       "tr",
       {},
-      h("td", {}, h("a", { href: where("run", run.id) }, run.id.slice(within.length))),
+      h(
+        "td",
+        {},
+        h("a", { href: where("run", run.id) }, run.id.slice(within.length)),
+        complaint(run),
+      ),
       h("td", {}, run.label),
       h("td", {}, run.task),
       h(
@@ -184,5 +195,12 @@ export async function shelf(name, query, signal) {
       : null,
     models(found),
     alone.length ? h("section", {}, h("h2", {}, "Runs"), runTable(alone, "Runs")) : null,
+    found.cut
+      ? h(
+          "p",
+          { class: "error" },
+          "There is more in this folder than can be shown: open scope on a folder in it.",
+        )
+      : null,
   ].filter(Boolean);
 }

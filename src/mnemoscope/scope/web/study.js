@@ -3,7 +3,7 @@
 import { file, get } from "./api.js";
 import { lines } from "./chart.js";
 import { count, h, number } from "./dom.js";
-import { badge, runTable, status, watch, where } from "./shelf.js";
+import { badge, complaint, runTable, status, watch, where } from "./shelf.js";
 
 const SANDBOX = "allow-scripts allow-downloads";
 
@@ -108,6 +108,7 @@ export async function study(name, query, signal) {
       h("h1", {}, found.id === "." ? found.study : found.id),
       h("p", { class: "question" }, found.question),
     ),
+    complaint(found),
     status(found, signal),
     found.page
       ? pageOf(found, signal)
@@ -172,6 +173,7 @@ export async function run(name) {
         `${found.label} on ${found.task}, ${count(found.step)} of ${found.steps ?? "?"} steps `,
         badge(found),
       ),
+      complaint(found),
       found.openable
         ? h(
             "p",
@@ -183,13 +185,15 @@ export async function run(name) {
               "Beside its untrained twin",
             ),
           )
-        : h(
-            "p",
-            { class: "quiet" },
-            found.finished
-              ? "It reads whole sentences and carries nothing on: look at it with mnemoscope lens."
-              : "It holds no weights yet.",
-          ),
+        : found.problem
+          ? null
+          : h(
+              "p",
+              { class: "quiet" },
+              found.finished
+                ? "It reads whole sentences and carries nothing on: look at it with mnemoscope lens."
+                : "It holds no weights yet.",
+            ),
     ),
     series.length
       ? h(
