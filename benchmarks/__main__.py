@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 from collections.abc import Sequence
 
-from benchmarks import BENCHMARKS
+from benchmarks import BENCHMARKS, ONE_THREAD
 from mnemoscope.errors import suggestion
 
 
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(name: str, *, as_json: bool, quick: bool) -> None:
     # Not at the top: torch takes seconds to import, and a mistyped name should not wait for it.
+    os.environ.update(ONE_THREAD)
     from rich.console import Console
 
     from benchmarks import measure, results

@@ -58,14 +58,24 @@ def section(name: str, title: str, setting: str, rows: Sequence[Row]) -> str:
 
 def replace(path: Path, name: str, new: str) -> None:
     """Put a section in the place of the one of that name, or at the end; keep all others."""
-    text = path.read_text() if path.exists() else HEAD
-    head, *old = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    sections = {part.splitlines()[0].removeprefix("## ").strip(): part for part in old}
+    head, sections = _sections(path)
     sections[name] = new
     whole = "\n".join(part.strip() + "\n" for part in (head, *sections.values()))
     partial = path.with_name(path.name + ".partial")
     partial.write_text(whole)
     os.replace(partial, path)
+
+
+def keys(path: Path, name: str) -> list[str]:
+    """The keys of the rows in the section of that name, in their order."""
+    return re.findall(r"^\| `(\w+)` \|", _sections(path)[1].get(name, ""), flags=re.MULTILINE)
+
+
+def _sections(path: Path) -> tuple[str, dict[str, str]]:
+    """The head of the file, and every section behind its name."""
+    text = path.read_text(encoding="utf-8") if path.exists() else HEAD
+    head, *parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return head, {part.splitlines()[0].removeprefix("## ").strip(): part for part in parts}
 
 
 def _cells(row: Row) -> tuple[str, ...]:
