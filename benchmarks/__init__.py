@@ -1,4 +1,4 @@
-"""Our code against what else there is, both timed in the same run: ``python -m benchmarks NAME``.
+"""Our code against what else there is, timed in the same run: ``python -m benchmarks NAME | all``.
 
 One line here registers a benchmark: a module with TITLE, SETTING and ``run(quick) -> rows``. With
 ``quick`` it runs the same code at a tiny size, for the tests.

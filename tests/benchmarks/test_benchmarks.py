@@ -10,6 +10,8 @@ from dataclasses import astuple
 from pathlib import Path
 
 import pytest
+from benchmarks.__main__ import run_all
+from benchmarks.provenance import Provenance
 
 from benchmarks import BENCHMARKS, measure, results
 
@@ -34,15 +36,6 @@ def test_an_unknown_name_is_refused_with_the_likely_one():
     assert refused.returncode == 2
     assert "did you mean 'recurrent'?" in refused.stderr
     assert refused.stdout == ""
-
-
-def test_json_is_one_flat_object_of_ratios_and_results_stay_as_they_are():
-    before = results.PATH.read_text()
-    done = benchmarks("capture", "--json", "--quick")
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
-    assert list(json.loads(line)) == ["capture_time_vs_plain"]
-    assert results.PATH.read_text() == before
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -75,13 +68,38 @@ def test_a_new_section_replaces_its_own_and_keeps_the_others(tmp_path):
     assert before.startswith(results.HEAD)
 
 
-def test_a_section_says_how_it_came_about():
+def test_a_section_says_how_it_came_about_and_every_row_where():
     row = measure.Row("a_vs_b", "a / b", "1 ms", "2 ms", measure.Ratio(0.5, 0.4, 0.6), "≤ 1")
-    text = results.section("some", "Some title", "How.", [row])
+    origin = Provenance("Abacus 9", "AVX2", 1, "Python 3, torch 2", "2026-01-02", "abc1234+changes")
+    text = results.section("some", "Some title", "How.", [row], origin)
     assert text.startswith("## some\n")
-    for part in ("Some title", "How.", "python -m benchmarks some", "torch", "1 thread"):
+    for part in ("Some title", "How.", "python -m benchmarks some", "torch 2", "1 thread,"):
         assert part in text
-    assert "| `a_vs_b` | a / b | 1 ms | 2 ms | 0.50 | 0.40–0.60 | ≤ 1 |" in text
+    assert "- date: 2026-01-02" in text
+    cells = "`a_vs_b` | a / b | 1 ms | 2 ms | 0.50 | 0.40–0.60 | ≤ 1"
+    assert f"| {cells} | Abacus 9, AVX2 | abc1234+changes |" in text
+
+
+def test_all_rows_in_the_file_have_their_origin_and_every_benchmark_a_section():
+    text = results.PATH.read_text(encoding="utf-8")
+    assert text.startswith(results.HEAD)
+    header = [*results.COLUMNS, *results.ORIGIN]
+    for line in text.splitlines():
+        if line.startswith("|"):
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            assert len(cells) == len(header)
+            assert all(cells[-2:])
+    assert all(results.keys(results.PATH, name) for name in BENCHMARKS)
+
+
+def test_all_go_on_after_one_that_fails_and_json_leaves_the_file_alone(capfd):
+    before = results.PATH.read_bytes()
+    # An unknown name stands for a benchmark that breaks.
+    assert run_all(["none", "capture"], as_json=True, quick=True) == 1
+    out, err = capfd.readouterr()
+    assert list(json.loads(out)) == ["capture_time_vs_plain"]
+    assert err.splitlines()[-1] == "failed, and left as they were: none"
+    assert results.PATH.read_bytes() == before
 
 
 def test_ways_take_turns_and_the_warm_up_does_not_count():
