@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from mnemoscope.memory.recurrent import moved
 from mnemoscope.memory.state import State
 from mnemoscope.memory.words import AttentiveState, WordsState, additive, multiplicative, weigh
+from mnemoscope.models.kernels import fuses, unfused
 from mnemoscope.models.model import Context, Tap
 from mnemoscope.models.positions import Positions
 from mnemoscope.models.recurrent import CELLS, RecurrentLayer
@@ -47,7 +48,9 @@ class RecurrentEncoder(nn.Module):
 
     def forward(self, vectors: Tensor, mask: Tensor | None) -> tuple[Tensor, tuple[State, ...]]:
         """vectors (B, S, D) -> one vector per word (B, S, D), and one state per layer."""
-        if mask is None:
+        if not fuses(self.kernel):
+            words, last = unfused(self.cell, self.kernel, vectors, mask)
+        elif mask is None:
             words, last = self.kernel(vectors)
         else:
             packed = pack_padded_sequence(
