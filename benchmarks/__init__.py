@@ -1,7 +1,12 @@
-"""Our code against what else there is, both timed in the same run: ``python -m benchmarks NAME``.
+"""Our code against what else there is, timed in the same run: ``python -m benchmarks NAME | all``.
 
-One line here registers a benchmark: a module with TITLE, SETTING and ``run(quick) -> rows``.
+One line here registers a benchmark: a module with TITLE, SETTING and ``run(quick) -> rows``. With
+``quick`` it runs the same code at a tiny size, for the tests.
 """
+
+# What numpy's and torch's libraries read once, when they are loaded. Without it numpy's threads
+# wait for work in a loop, and process CPU time charges the waiting to whoever called numpy.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 BENCHMARKS = {
     "recurrent": "benchmarks.recurrent",

@@ -6,9 +6,12 @@ figure, the middle half of the rounds its spread. Time is process CPU time on on
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +20,9 @@ from pathlib import Path
 
 import torch
 
+from benchmarks import ONE_THREAD
+
+ROOT = Path(__file__).parents[1]
 Times = dict[str, list[float]]
 
 
@@ -75,6 +81,17 @@ def peak_memory() -> int:
     if status.exists() and (found := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
         return int(found[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def in_child(code: str, *arguments: str) -> str:
+    """Return what a fresh Python prints that does nothing else."""
+    # Where it starts is where it finds `benchmarks`.
+    command = [sys.executable, "-c", code, *arguments]
+    environment = {**os.environ, **ONE_THREAD}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"a process of its own failed:\n{done.stderr}")
+    return done.stdout
 
 
 def ratio(over: list[float], under: list[float]) -> Ratio:

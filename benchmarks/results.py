@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 import re
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
-import torch
 from rich.table import Table
 
 from benchmarks.measure import Row
+from benchmarks.provenance import Provenance
+from mnemoscope.files import write_whole
 
 PATH = Path(__file__).with_name("RESULTS.md")
 HEAD = """# Benchmark results
 
-Written by `python -m benchmarks NAME`; do not edit by hand. Ratios are medians over rounds in which
-all contestants take turns, with the quartiles behind them. The ratios carry over to other machines
-better than the times do.
+Written by `python -m benchmarks all` (every benchmark, one after the other, each in a fresh
+process) or `python -m benchmarks NAME` (one, which replaces its own rows only); do not edit by
+hand. Ratios are medians over rounds in which all contestants take turns, with the quartiles behind
+them. The ratios carry over to other machines better than the times do. Every row says on which
+processor it was measured, with which of its instructions, and at which commit; *+changes* means
+that files were not as in that commit.
 """
 COLUMNS = ("key", "what", "ours", "theirs", "ratio", "middle half", "goal")
+ORIGIN = ("processor", "commit")
 
 
 def table(title: str, rows: Sequence[Row]) -> Table:
@@ -35,8 +36,11 @@ def table(title: str, rows: Sequence[Row]) -> Table:
     return grid
 
 
-def section(name: str, title: str, setting: str, rows: Sequence[Row]) -> str:
+def section(name: str, title: str, setting: str, rows: Sequence[Row], origin: Provenance) -> str:
     """The rows as a Markdown section that says how they came about."""
+    threads = f"{origin.threads} thread{'s' if origin.threads > 1 else ''}"
+    columns = (*COLUMNS, *ORIGIN)
+    from_where = (f"{origin.processor}, {origin.instructions}", origin.commit)
     lines = [
         f"## {name}",
         "",
@@ -45,27 +49,34 @@ def section(name: str, title: str, setting: str, rows: Sequence[Row]) -> str:
         setting,
         "",
         f"- command: `python -m benchmarks {name}`",
-        f"- date: {datetime.date.today().isoformat()}",
-        f"- versions: {_versions()}",
-        f"- machine: {_processor()}; 1 thread, process CPU time, warm-up excluded",
+        f"- date: {origin.date}",
+        f"- versions: {origin.versions}",
+        f"- measured: {threads}, process CPU time, warm-up excluded",
         "",
-        _line(COLUMNS),
-        _line(["---"] * len(COLUMNS)),
-        *(_line([f"`{row.key}`", *_cells(row)[1:]]) for row in rows),
+        _line(columns),
+        _line(["---"] * len(columns)),
+        *(_line([f"`{row.key}`", *_cells(row)[1:], *from_where]) for row in rows),
     ]
     return "\n".join(lines) + "\n"
 
 
 def replace(path: Path, name: str, new: str) -> None:
     """Put a section in the place of the one of that name, or at the end; keep all others."""
-    text = path.read_text() if path.exists() else HEAD
-    head, *old = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    sections = {part.splitlines()[0].removeprefix("## ").strip(): part for part in old}
+    sections = _sections(path)
     sections[name] = new
-    whole = "\n".join(part.strip() + "\n" for part in (head, *sections.values()))
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(whole)
-    os.replace(partial, path)
+    whole = "\n".join(part.strip() + "\n" for part in (HEAD, *sections.values()))
+    write_whole(path, whole.encode())
+
+
+def keys(path: Path, name: str) -> list[str]:
+    """The keys of the rows in the section of that name, in their order."""
+    return re.findall(r"^\| `(\w+)` \|", _sections(path).get(name, ""), flags=re.MULTILINE)
+
+
+def _sections(path: Path) -> dict[str, str]:
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    _, *parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return {part.splitlines()[0].removeprefix("## ").strip(): part for part in parts}
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -75,14 +86,3 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
-
-
-def _versions() -> str:
-    packages = ("mnemoscope", "torch", "transformers")
-    known = [f"{package} {version(package)}" for package in packages]
-    return ", ".join([f"Python {platform.python_version()}", *known])
-
-
-def _processor() -> str:
-    # torch's kernels, and with them the ratios, depend on the vector instructions.
-    return f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"

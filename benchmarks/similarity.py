@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from functools import partial
 from itertools import combinations
@@ -12,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.measure import Ratio, Row, interleave, milliseconds, peak_memory, ratio
+from benchmarks.measure import Ratio, Row, in_child, interleave, milliseconds, peak_memory, ratio
 from mnemoscope.lenses.cca import Canonical, projection_weighted
 from mnemoscope.lenses.clusters import cluster
 from mnemoscope.lenses.entropy import mutual
@@ -146,9 +144,7 @@ def peak(n: int, d: int, way: str) -> int:
 def _memory(n: int, d: int) -> Row:
     used = {}
     for way in ("ours", "textbook"):
-        command = [sys.executable, "-c", MEASURE, str(n), str(d), way]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        used[way] = int(done.stdout)
+        used[way] = int(in_child(MEASURE, str(n), str(d), way))
     share = used["textbook"] / used["ours"]
     return Row(
         "pwcca_memory_saved_vs_numpy", f"peak memory, one pair, {n:,} × {d}",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-import subprocess
-import sys
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from benchmarks.measure import Ratio, Row, interleave, milliseconds, peak_memory, ratio
+from benchmarks.measure import Ratio, Row, in_child, interleave, milliseconds, peak_memory, ratio
 from mnemoscope.memory.sparse import attend, attend_masked
 from mnemoscope.pattern import Pattern
 
@@ -28,7 +26,10 @@ SETTING = (
 HEADS, SIZE, SUMMARIES = 4, 64, 8
 PATTERNS = ("strided", "fixed")
 # tokens and rounds; at 64k one dense step takes a minute
-CASES = ((1024, 25), (4096, 9), (16384, 5), (65536, 2))
+CASES = {"1k": (1024, 25), "4k": (4096, 9), "16k": (16384, 5), "64k": (65536, 2)}
+QUICK = {"1k": (16, 3), "4k": (64, 3), "16k": (256, 3), "64k": (1024, 3)}
+# Shorter ones need less than importing torch did, and a peak never falls.
+MEMORY, QUICK_MEMORY = {"16k": 16384, "64k": 65536}, {"16k": 2048}
 GOALS = {
     "strided_16k_train_speedup": "≥ 12",
     "fixed_16k_train_speedup": "≥ 8",
@@ -41,15 +42,15 @@ def run(quick: bool) -> list[Row]:
     """Compare both patterns at every length, then their memory."""
     peak = _matrix_rate()
     rows = []
-    for length, rounds in CASES[:1] if quick else CASES:
+    lengths = QUICK_MEMORY if quick else MEMORY
+    for size, (length, rounds) in (QUICK if quick else CASES).items():
         for learn in (False, True):
-            rows += _compare(length, 3 if quick else rounds, learn, peak)
-        # Shorter ones need less than importing torch did, and a peak never falls.
-        rows += _memory(length) if length >= 16384 else []
+            rows += _compare(size, length, rounds, learn, peak)
+        rows += _memory(size, lengths[size]) if size in lengths else []
     return rows
 
 
-def _compare(length: int, rounds: int, learn: bool, peak: float) -> list[Row]:
+def _compare(size: str, length: int, rounds: int, learn: bool, peak: float) -> list[Row]:
     given = _draw(length)
     wanted = torch.randn(given[0].shape)
     patterns = {name: _pattern(name, length) for name in ("dense", *PATTERNS)}
@@ -72,7 +73,7 @@ def _compare(length: int, rounds: int, learn: bool, peak: float) -> list[Row]:
     for name in PATTERNS:
         flop = (14 if learn else 4) * SIZE * HEADS * patterns[name].pairs(length)
         share = flop / statistics.median(times[name]) / peak
-        key = f"{name}_{length // 1024}k_{'train' if learn else 'forward'}_speedup"
+        key = f"{name}_{size}_{'train' if learn else 'forward'}_speedup"
         rows.append(
             Row(
                 key=key,
@@ -86,14 +87,14 @@ def _compare(length: int, rounds: int, learn: bool, peak: float) -> list[Row]:
     return rows
 
 
-def _memory(length: int) -> list[Row]:
+def _memory(size: str, length: int) -> list[Row]:
     megabytes = {name: _peak(name, length) for name in ("dense", *PATTERNS)}
     rows = []
     for name in PATTERNS:
         over = megabytes["dense"] / megabytes[name]
         rows.append(
             Row(
-                key=f"{name}_{length // 1024}k_memory",
+                key=f"{name}_{size}_memory",
                 what=f"{name}, {length} tokens, peak memory with backward",
                 ours=f"{megabytes[name]:.0f} MB",
                 theirs=f"{megabytes['dense']:.0f} MB",
@@ -107,8 +108,7 @@ def _memory(length: int) -> list[Row]:
 def _peak(name: str, length: int) -> float:
     """Megabytes that one step needs, in a fresh process."""
     code = f"from benchmarks.sparse import step; step({name!r}, {length})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    return float(in_child(code))
 
 
 def step(name: str, length: int) -> None:

@@ -37,18 +37,20 @@ SETTING = (
 class Noise(Task):
     """Random tokens, each to be told from the one before: nothing to learn, all of it to do."""
 
+    tokens: int = LENGTH
+
     @property
     def vocab(self) -> int:
         return VOCAB
 
     @property
     def longest(self) -> int:
-        return LENGTH
+        return self.tokens
 
     def batch(
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
     ) -> Batch:
-        drawn = self.generator(step, seed, split).integers(VOCAB, size=(size, LENGTH + 1))
+        drawn = self.generator(step, seed, split).integers(VOCAB, size=(size, self.tokens + 1))
         tokens, targets = drawn[:, :-1], drawn[:, 1:]
         return Batch(tokens, targets, tokens * 0, tokens[:, 0] >= 0)
 
@@ -57,12 +59,13 @@ class Bare:
     """What one would write by hand: the least that trains."""
 
     def __init__(
-        self, model: nn.Module, read: Callable[[Tensor], Tensor], settings: Training
+        self, model: nn.Module, read: Callable[[Tensor], Tensor], task: Noise, settings: Training
     ) -> None:
         weights: Any = model.train()
         self.model, self.read, self.settings = model, read, settings
         self.optimizer = make_optimizer(weights, settings)
-        batches = [Noise().batch(i, BATCH, seed=settings.seed) for i in range(settings.steps)]
+        steps = range(settings.steps)
+        batches = [task.batch(step, settings.batch, seed=settings.seed) for step in steps]
         self.data = [(torch.tensor(one.tokens), torch.tensor(one.targets)) for one in batches]
         self.done = 0
         self.loss = torch.tensor(torch.nan)
@@ -83,8 +86,8 @@ class Bare:
 class Loop:
     """The trainer behind `mnemoscope.training.loop.train`, a few steps at a time."""
 
-    def __init__(self, model: SequenceModel, settings: Training, folder: Path) -> None:
-        config = RunConfig("noise", Noise(), "attention", model.config, settings)
+    def __init__(self, model: SequenceModel, task: Noise, settings: Training, folder: Path) -> None:
+        config = RunConfig("noise", task, "attention", model.config, settings)
         self.trainer = _Trainer(Run.create(folder, config), model, _join(settings), silent=True)
         self.done = 0
         self.loss = torch.tensor(torch.nan)
@@ -93,21 +96,23 @@ class Loop:
         for _ in range(count):
             self.trainer.step(self.done)
             self.done += 1
-        self.loss = self.trainer.pending[-1][1]
+        self.loss = self.trainer.pending[-1][1].sum()  # of the task, and what memories ask for
         self.trainer._look()
 
 
 def run(quick: bool) -> list[Row]:
     """Train three models at the same time, a few steps each in turn."""
     count, rounds = (1, 2) if quick else (STEPS_PER_ROUND, ROUNDS)
+    width, batch, length = (64, 2, 32) if quick else (WIDTH, BATCH, LENGTH)
     # One step to compare losses, one round to warm up.
-    settings = Training.make(steps=1 + count * (rounds + 1), batch=BATCH, lr=3e-4, device="cpu")
-    in_loop, _ = pair(WIDTH)
-    ours, theirs = pair(WIDTH)
+    settings = Training.make(steps=1 + count * (rounds + 1), batch=batch, lr=3e-4, device="cpu")
+    task = Noise(tokens=length)
+    in_loop, _ = pair(width)
+    ours, theirs = pair(width)
     with tempfile.TemporaryDirectory() as folder:
-        loop = Loop(in_loop, settings, Path(folder) / "run")
-        bare = Bare(ours, lambda tokens: ours(tokens).logits, settings)
-        gpt2 = Bare(theirs, lambda tokens: theirs(tokens, use_cache=False).logits, settings)
+        loop = Loop(in_loop, task, settings, Path(folder) / "run")
+        bare = Bare(ours, lambda tokens: ours(tokens).logits, task, settings)
+        gpt2 = Bare(theirs, lambda tokens: theirs(tokens, use_cache=False).logits, task, settings)
         contestants: dict[str, Bare | Loop] = {"loop": loop, "bare": bare, "gpt2": gpt2}
         for one in contestants.values():
             one.steps(1)
@@ -116,7 +121,7 @@ def run(quick: bool) -> list[Row]:
         times = interleave(
             {name: partial(one.steps, count) for name, one in contestants.items()}, rounds
         )
-    return _rows(times, BATCH * LENGTH * count)
+    return _rows(times, batch * length * count)
 
 
 def _rows(times: dict[str, list[float]], tokens: int) -> list[Row]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from typing import Any
 
 import torch
 
-from benchmarks.measure import Ratio, Row
+from benchmarks.measure import Ratio, Row, in_child
 from mnemoscope.lenses.reader import open_reader
 from mnemoscope.lenses.waves import Waves
 
@@ -19,14 +17,15 @@ SETTING = (
     "tokens: spectra, heads, singular vectors, PCA and FastICA, what survives, and 18 filters on "
     "10 texts each. Time is CPU time on one thread; the goal is 60 s on two cores. Ratios: "
     "analysis over reading the same texts once without any lens; peak memory for 200 texts over "
-    "that for 100."
+    "that for 100, which the same process read before."
 )
 LENGTH, TEXTS = 256, 200
 
 
 def run(quick: bool) -> list[Row]:
     """Time the analysis against reading, and measure memory at two sizes."""
-    layers, heads, texts, length = (2, 2, 8, 64) if quick else (12, 12, TEXTS, LENGTH)
+    layers, heads, texts, length = (1, 2, 4, 32) if quick else (12, 12, TEXTS, LENGTH)
+    analyse(1, 1, 2, 32)  # a warm-up, or importing would count
     analysed = analyse(layers, heads, texts, length)
     reader, tokens = open_reader(model(layers, heads)), words(texts, length)
     start = time.process_time()
@@ -35,8 +34,8 @@ def run(quick: bool) -> list[Row]:
             reader.read(part)
     read = time.process_time() - start
     share = analysed / read
-    used = [_peak(layers, heads, count, length) for count in (texts, texts // 2)]
-    growth = used[0] / used[1]
+    half, whole = _peaks(layers, heads, texts, length)
+    growth = whole / half
     what = f"{layers} layers × {heads} heads, {texts} × {length} tokens"
     return [
         Row(
@@ -45,7 +44,7 @@ def run(quick: bool) -> list[Row]:
         ),
         Row(
             "waves_memory_200_vs_100_texts", f"{what}, peak memory against half as many texts",
-            f"{used[0] / 1024:.0f} MiB", f"{used[1] / 1024:.0f} MiB",
+            f"{whole / 1024:.0f} MiB", f"{half / 1024:.0f} MiB",
             Ratio(growth, growth, growth), "≤ 1.05",
         ),
     ]  # fmt: skip
@@ -84,13 +83,16 @@ import torch
 torch.set_num_threads(1)
 from benchmarks.measure import peak_memory
 from benchmarks.waves import analyse
-analyse(*map(int, sys.argv[1:]))
-print(peak_memory())
+layers, heads, texts, length = map(int, sys.argv[1:])
+for count in (texts // 2, texts):
+    analyse(layers, heads, count, length)
+    print(peak_memory())
 """
 
 
-def _peak(*shape: int) -> int:
-    """Kilobytes of a process that does nothing else."""
-    command = [sys.executable, "-c", MEASURE, *map(str, shape)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(done.stdout.split()[-1])
+def _peaks(layers: int, heads: int, texts: int, length: int) -> tuple[int, int]:
+    """Kilobytes of a process that does nothing else, after half of the texts and after all."""
+    # One process for both: a peak never falls, so the smaller comes first.
+    said = in_child(MEASURE, *map(str, (layers, heads, texts, length)))
+    half, whole = map(int, said.split()[-2:])
+    return half, whole

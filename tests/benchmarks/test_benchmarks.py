@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import importlib
 import json
 import math
+import re
 import subprocess
 import sys
+from dataclasses import astuple
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from benchmarks.__main__ import run_all
+from benchmarks.provenance import Provenance
+
+from benchmarks import BENCHMARKS, measure, results
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,22 +21,6 @@ ROOT = Path(__file__).parents[2]
 def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-
-
-@pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT)
-    from benchmarks import results
-
-    return results
-
-
-@pytest.fixture
-def measure(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT)
-    from benchmarks import measure
-
-    return measure
 
 
 def test_without_a_name_all_are_listed():
@@ -48,21 +38,25 @@ def test_an_unknown_name_is_refused_with_the_likely_one():
     assert refused.stdout == ""
 
 
-def test_json_is_one_flat_object_of_ratios_and_results_stay_as_they_are(results):
-    before = results.PATH.read_text()
-    done = benchmarks("recurrent", "--json", "--quick")
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
-    ratios = json.loads(line)
-    for memory in ("rnn", "lstm", "gru"):
-        for batch in (1, 32, 64):
-            assert f"{memory}_b{batch}_time_vs_torch" in ratios
-    assert {"lstm_b1_readable_time_vs_torch", "lstm_b32_layer_time_vs_torch"} <= set(ratios)
-    assert all(math.isfinite(ratio) and ratio > 0 for ratio in ratios.values())
-    assert results.PATH.read_text() == before
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_it_runs_at_a_tiny_size_and_gives_the_rows_that_are_written_down(name):
+    benchmark = importlib.import_module(BENCHMARKS[name])
+    assert benchmark.TITLE
+    assert benchmark.SETTING
+    with measure.one_thread():
+        rows = benchmark.run(quick=True)
+    keys = [row.key for row in rows]
+    assert len(set(keys)) == len(keys)
+    # One of sparse's is left out when quick: at a tiny size it would be the same as another.
+    written = [key for key in results.keys(results.PATH, name) if "64k_memory" not in key]
+    assert keys == written
+    for row in rows:
+        assert all(math.isfinite(one) and one > 0 for one in astuple(row.ratio)), row
+        numbers = re.findall(r"[\d.,]+", row.ours + " " + row.theirs)
+        assert len(numbers) >= 2, row
 
 
-def test_a_new_section_replaces_its_own_and_keeps_the_others(results, tmp_path):
+def test_a_new_section_replaces_its_own_and_keeps_the_others(tmp_path):
     path = tmp_path / "RESULTS.md"
     for name in ("first", "second", "third"):
         results.replace(path, name, f"## {name}\n\nold {name}\n")
@@ -74,16 +68,41 @@ def test_a_new_section_replaces_its_own_and_keeps_the_others(results, tmp_path):
     assert before.startswith(results.HEAD)
 
 
-def test_a_section_says_how_it_came_about(results, measure):
+def test_a_section_says_how_it_came_about_and_every_row_where():
     row = measure.Row("a_vs_b", "a / b", "1 ms", "2 ms", measure.Ratio(0.5, 0.4, 0.6), "≤ 1")
-    text = results.section("some", "Some title", "How.", [row])
+    origin = Provenance("Abacus 9", "AVX2", 1, "Python 3, torch 2", "2026-01-02", "abc1234+changes")
+    text = results.section("some", "Some title", "How.", [row], origin)
     assert text.startswith("## some\n")
-    for part in ("Some title", "How.", "python -m benchmarks some", "torch", "1 thread"):
+    for part in ("Some title", "How.", "python -m benchmarks some", "torch 2", "1 thread,"):
         assert part in text
-    assert "| `a_vs_b` | a / b | 1 ms | 2 ms | 0.50 | 0.40–0.60 | ≤ 1 |" in text
+    assert "- date: 2026-01-02" in text
+    cells = "`a_vs_b` | a / b | 1 ms | 2 ms | 0.50 | 0.40–0.60 | ≤ 1"
+    assert f"| {cells} | Abacus 9, AVX2 | abc1234+changes |" in text
 
 
-def test_ways_take_turns_and_the_warm_up_does_not_count(measure):
+def test_all_rows_in_the_file_have_their_origin_and_every_benchmark_a_section():
+    text = results.PATH.read_text(encoding="utf-8")
+    assert text.startswith(results.HEAD)
+    header = [*results.COLUMNS, *results.ORIGIN]
+    for line in text.splitlines():
+        if line.startswith("|"):
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            assert len(cells) == len(header)
+            assert all(cells[-2:])
+    assert all(results.keys(results.PATH, name) for name in BENCHMARKS)
+
+
+def test_all_go_on_after_one_that_fails_and_json_leaves_the_file_alone(capfd):
+    before = results.PATH.read_bytes()
+    # An unknown name stands for a benchmark that breaks.
+    assert run_all(["none", "capture"], as_json=True, quick=True) == 1
+    out, err = capfd.readouterr()
+    assert list(json.loads(out)) == ["capture_time_vs_plain"]
+    assert err.splitlines()[-1] == "failed, and left as they were: none"
+    assert results.PATH.read_bytes() == before
+
+
+def test_ways_take_turns_and_the_warm_up_does_not_count():
     order: list[str] = []
     ways = {name: lambda name=name: order.append(name) for name in "ab"}
     times = measure.interleave(ways, rounds=2)
@@ -91,15 +110,6 @@ def test_ways_take_turns_and_the_warm_up_does_not_count(measure):
     assert [len(spent) for spent in times.values()] == [2, 2]
 
 
-def test_a_ratio_is_taken_round_by_round(measure):
+def test_a_ratio_is_taken_round_by_round():
     found = measure.ratio([2.0, 20.0, 9.0], [1.0, 10.0, 3.0])
     assert (found.median, found.low, found.high) == (2.0, 2.0, 2.5)
-
-
-def test_sparse_has_its_keys():
-    done = benchmarks("sparse", "--json", "--quick")
-    assert done.returncode == 0, done.stderr
-    ratios = json.loads(done.stdout)
-    for pattern in ("strided", "fixed"):
-        for what in ("1k_forward_speedup", "1k_train_speedup"):
-            assert ratios[f"{pattern}_{what}"] > 0

@@ -56,7 +56,8 @@ def scan(
     """
     # One product for all steps.
     drives = cell.drive(inputs, weights)
-    if cell.unroll is not None:
+    # A compiler joins the steps by itself, and cannot follow buffers that are used again.
+    if cell.unroll is not None and not torch.compiler.is_compiling():
         return cell.unroll(drives, state, weights.recurrent, mask, watch)
     return step_by_step(cell, drives, state, weights, mask, watch)
 

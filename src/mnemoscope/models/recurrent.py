@@ -1,5 +1,7 @@
 """Recurrent layers: readable cells when somebody looks, torch's fused kernels when nobody does.
 
+Where torch has no kernel for the numbers at hand, the cells stand in.
+
 Shapes: B rows, T tokens, D width.
 """
 
@@ -15,6 +17,7 @@ from mnemoscope.memory import gru, lstm, rnn
 from mnemoscope.memory.recurrent import Cell, Weights, scan
 from mnemoscope.memory.shapes import Wanted
 from mnemoscope.models.config import LSTM, Recurrent
+from mnemoscope.models.kernels import fuses, weights_of
 from mnemoscope.models.model import Context, SequenceModel, Tap
 from mnemoscope.models.positions import Positions
 
@@ -38,10 +41,7 @@ class RecurrentLayer(nn.Module):
     @property
     def weights(self) -> Weights:
         """The kernel's four arrays under their names here."""
-        kernel: Any = self.kernel
-        return Weights(
-            kernel.weight_ih_l0, kernel.weight_hh_l0, kernel.bias_ih_l0, kernel.bias_hh_l0
-        )
+        return weights_of(self.kernel)
 
     @property
     def wants(self) -> Wanted:
@@ -56,7 +56,7 @@ class RecurrentLayer(nn.Module):
         """
         if state is None:
             state = self.cell.start(vectors.new_zeros(vectors.shape[0], self.kernel.hidden_size))
-        if self.gates.watched or context.mask is not None:
+        if self.gates.watched or context.mask is not None or not fuses(self.kernel):
             read = scan(
                 self.cell, vectors, state, self.weights, context.mask, watch=self.gates.watched
             )

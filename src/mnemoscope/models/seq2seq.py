@@ -17,6 +17,7 @@ from mnemoscope.memory.recurrent import moved
 from mnemoscope.memory.shapes import Inside, Wanted
 from mnemoscope.memory.state import State, own
 from mnemoscope.memory.words import AttentiveState, WordsState, additive, multiplicative, weigh
+from mnemoscope.models.kernels import fuses, unfused
 from mnemoscope.models.model import Context, Tap
 from mnemoscope.models.positions import Positions
 from mnemoscope.models.recurrent import CELLS, RecurrentLayer
@@ -48,7 +49,9 @@ class RecurrentEncoder(nn.Module):
 
     def forward(self, vectors: Tensor, mask: Tensor | None) -> tuple[Tensor, tuple[State, ...]]:
         """vectors (B, S, D) -> one vector per word (B, S, D), and one state per layer."""
-        if mask is None:
+        if not fuses(self.kernel):
+            words, last = unfused(self.cell, self.kernel, vectors, mask)
+        elif mask is None:
             words, last = self.kernel(vectors)
         else:
             packed = pack_padded_sequence(
