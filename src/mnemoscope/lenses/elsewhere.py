@@ -23,6 +23,7 @@ from torch import Tensor
 from mnemoscope.errors import UserError
 from mnemoscope.lenses.streams import open_stream
 from mnemoscope.memory.state import State, StreamState, read_tensors, write_tensors
+from mnemoscope.trust import trusted, trusting
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ def go_on(cases: Sequence[Case]) -> list[tuple[StreamState, bool]]:
             here.append(stream.read(case.more, state, case.segment).logits.cpu())
             states.append(state)
         done = subprocess.run(
-            [sys.executable, "-m", __name__, folder], capture_output=True, text=True
+            # -P: the working folder is nobody's to import from.
+            [sys.executable, "-P", "-m", __name__, folder, *trusted()],
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             raise UserError(f"a fresh process could not go on: {done.stderr[-800:]}")
@@ -78,5 +82,6 @@ def _continue(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    for home in sorted(Path(sys.argv[1]).iterdir()):
-        _continue(home)
+    with trusting(sys.argv[2:]):
+        for home in sorted(Path(sys.argv[1]).iterdir()):
+            _continue(home)
