@@ -111,8 +111,8 @@ def test_bpe_below_one_merge_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"not json", "is not a vocabulary"),
-        (b"\xff", "is not a vocabulary"),
+        (b"not json", "is damaged"),
+        (b"\xff", "is damaged"),
         (b"[1, 2]", "is not a vocabulary"),
         (b'{"unit": "bytes"}', "is not a vocabulary"),
         (b'{"unit": "byte", "content": null}', "did you mean 'bytes'"),
