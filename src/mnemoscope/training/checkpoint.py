@@ -120,7 +120,8 @@ def newest(root: Path, rank: int = 0, processes: int | None = None) -> Checkpoin
         except ProcessMismatchError:
             raise
         except (FileNotFoundError, UserError) as error:
-            if isinstance(error.__cause__, OSError):
+            cause = error.__cause__
+            if isinstance(cause, OSError) and not isinstance(cause, IsADirectoryError):
                 raise UserError(f"{error}. Nothing was changed") from error
             log.warning("checkpoint %s cannot be used, trying the one before: %s", folder, error)
         except OSError as error:

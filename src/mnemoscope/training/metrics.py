@@ -23,10 +23,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     try:
         # Not to wait for a writer who never comes, should this be a pipe.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            _warn(f"{path} is not a regular file")
+            return []
         with open(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                _warn(f"{path} is not a regular file")
-                return []
             entries, damaged = _entries(file)
     except FileNotFoundError:
         return []
