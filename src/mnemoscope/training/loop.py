@@ -101,9 +101,8 @@ class _Trainer:
     def go(self, start: checkpoint.Checkpoint | None) -> Run:
         """Train from a checkpoint, or from the beginning, to the last step."""
         with held(self.run.folder / "config.yaml", f"training {self.run.folder}", self.rank == 0):
-            first = self._begin() if start is None else self._continue(start)
             try:
-                return self._train(first)
+                return self._train(self._begin() if start is None else self._continue(start))
             except KeyboardInterrupt as error:
                 raise InterruptedRunError(
                     "stopped at once; what was learnt up to the last checkpoint is kept. Go on "
