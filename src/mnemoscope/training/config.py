@@ -129,11 +129,15 @@ class RunConfig:
                 "a text has no end but learned positions do: choose rotary, sinusoidal or none"
             )
         # Data too short for the batch shows here and not an hour later.
-        settings = self.training
-        self.task.batch(0, settings.batch, seed=settings.seed, length=self.stretch)
-        self.task.batch(
-            0, self.held_out_rows, seed=settings.seed, split="valid", length=self.segment
-        )
+        seed = self.training.seed
+        try:
+            self.task.batch(0, self.training.batch, seed=seed, length=self.stretch)
+            self.task.batch(0, self.held_out_rows, seed=seed, split="valid", length=self.segment)
+        # Sizes that no memory holds and no number of numpy's counts.
+        except (MemoryError, OverflowError, ValueError) as error:
+            raise UserError(
+                f"cannot make a batch of {self.training.batch} rows of {self.task_name!r}: {error}"
+            ) from error
 
     @property
     def segment(self) -> int:

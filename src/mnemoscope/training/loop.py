@@ -44,15 +44,17 @@ def train(
     if model is not None and model.config != config.model:
         raise UserError(f"the run wants a model of {config.model!r}, given was {model.config!r}")
     team = _join(config.training)
+    run = Run(Path(out), config)
+    # A model too large for this machine shows before there is a folder.
+    begun = run.fresh() if model is None else model
     # One process makes the folder; to the others it would look like somebody else's.
     if team.is_main_process:
         Run.create(out, config, model)
     team.wait_for_everyone()
-    run = Run(Path(out), config)
-    weights = run.untrained()  # read back from the folder: every process must begin alike
     if model is not None:
-        model.load_state_dict(weights.state_dict())
-    return _Trainer(run, model or weights, team, silent).go(None)
+        # Read back from the folder: every process must begin alike.
+        begun.load_state_dict(run.untrained().state_dict())
+    return _Trainer(run, begun, team, silent).go(None)
 
 
 def resume(folder: str | Path, silent: bool = False) -> Run:

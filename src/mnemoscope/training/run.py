@@ -8,6 +8,7 @@ weights a start.safetensors.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,8 @@ class Run:
                 vocabulary.save(folder / name)
             if config.task.digest is not None:
                 write_whole(folder / "text.digest", config.task.digest.encode())
+            # What a kill left of another beginning must not become this one's.
+            (folder / "start.safetensors").unlink(missing_ok=True)
             if start is not None:
                 write_tensors(folder / "start.safetensors", dict(start.state_dict()), {})
             # Last, because it makes the folder a run that can be resumed.
@@ -76,7 +79,7 @@ class Run:
         (`mnemoscope.trust`).
         """
         path = Path(folder) / "config.yaml"
-        if not path.exists():
+        if not os.path.exists(path):  # which never raises, whatever the name
             raise UserError(f"{folder} is not a run: there is no {path}")
         try:
             return cls(Path(folder), RunConfig.from_yaml(bounded.read_text(path), str(path)))
@@ -130,11 +133,19 @@ class Run:
         kept = [json.dumps(entry) + "\n" for entry in self.metrics() if entry["step"] <= step]
         write_whole(self.folder / "metrics.jsonl", "".join(kept).encode())
 
+    def fresh(self) -> SequenceModel:
+        """The model with weights drawn from the seed."""
+        torch.manual_seed(derive(self.config.training.seed, "init"))
+        try:
+            return self.config.model.build()
+        # Sizes that no memory holds and no number of torch's counts.
+        except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
+            first = (str(error) or type(error).__name__).splitlines()[0]
+            raise UserError(f"cannot build the model of {self.folder}: {first}") from error
+
     def untrained(self) -> SequenceModel:
         """The model before its first step: as it was given, or fresh weights from the seed."""
-        torch.manual_seed(derive(self.config.training.seed, "init"))
-        model = self.config.model.build()
-        given = self.folder / "start.safetensors"
+        model, given = self.fresh(), self.folder / "start.safetensors"
         return self._fill(model, read_tensors(given)[0]) if given.is_file() else model
 
     def finish(self, model: SequenceModel) -> None:
@@ -249,7 +260,7 @@ class Run:
             if found is None:
                 raise UserError(f"{self.folder} holds no weights yet")
             weights = found.model
-        return self._fill(self.config.model.build(), weights).eval()
+        return self._fill(self.fresh(), weights).eval()
 
     def _fill(self, model: SequenceModel, weights: dict[str, Tensor]) -> SequenceModel:
         try:
