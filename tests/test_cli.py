@@ -90,7 +90,7 @@ def test_a_config_file_trains_with_options_changed(
     )
     told = refused(capsys, "train", "first/config.yaml", "--memory", "rnn")
     assert "names its model already" in told
-    assert "cannot read" in refused(capsys, "train", "nowhere.yaml")
+    assert "there is no file nowhere.yaml" in refused(capsys, "train", "nowhere.yaml")
     assert "did you mean 'steps'" in refused(capsys, "train", "first/config.yaml", "--stepz", "3")
 
 
@@ -145,8 +145,11 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
         ),
         (["train", "text", "--source", "nowhere.txt"], "no file or folder nowhere.txt"),
         (["train", "copy", "--device", "tpu"], "unknown device 'tpu'"),
-        (["train", "os:getcwd"], "'os:getcwd' is no task"),
-        (["train", "copy", "--memory", "os:getcwd"], "'os:getcwd' is no memory"),
+        (["train", "os:getcwd"], "'os:getcwd' is code from outside mnemoscope"),
+        (["train", "os:getcwd", "--trust", "os"], "'os:getcwd' is no task"),
+        (["train", "copy", "--memory", "os:getcwd"], "would import the module 'os'"),
+        (["train", "copy", "--memory", "os:getcwd", "--trust", "os"], "'os:getcwd' is no memory"),
+        (["train", "copy", "--trust", "os:getcwd"], "'os:getcwd' is no name of a module"),
         (["train", "copy", "--memory", ""], "unknown memory ''"),
         (["train", "copy", "--out", "x" * 300], "cannot write to"),
         (["resume", "nowhere"], "is not a run"),
@@ -260,7 +263,7 @@ def test_odd_names_and_numbers_do_no_harm(
         assert not ended.value.code
     assert "temperature" in refused(capsys, "generate", "run", "ab", "--temperature", "nan")
     (run.folder / "config.yaml").write_bytes(b"\xff\xfe")
-    assert "cannot read" in refused(capsys, "resume", "run")
+    assert "config.yaml is not UTF-8 text" in refused(capsys, "resume", "run")
 
 
 def test_the_options_of_a_given_model_cannot_be_changed(tmp_path: Path) -> None:

@@ -20,11 +20,13 @@ from mnemoscope import report
 from mnemoscope.document import Report, Reproduce
 from mnemoscope.errors import UserError, suggestion
 from mnemoscope.files import held, write_whole
-from mnemoscope.registry import ATTACHED, FIRST_CHOICE, KINDS, find, model_kind
-from mnemoscope.training.config import RunConfig
+from mnemoscope.registry import ATTACHED, find, model_kind
+from mnemoscope.training.asked import resolve
+from mnemoscope.trust import Modules, trusted, trusting
 
 if TYPE_CHECKING:
     from mnemoscope.lenses.streams import Stream
+    from mnemoscope.models.config import ModelConfig
     from mnemoscope.models.model import SequenceModel
     from mnemoscope.models.translator import Translator
     from mnemoscope.studies.study import Study
@@ -34,19 +36,27 @@ if TYPE_CHECKING:
 SHOW_EVERY = 15
 
 
-def build(memory: str, **options: Any) -> SequenceModel:
+def build(
+    memory: str | type[ModelConfig], *, trust: Modules = None, **options: Any
+) -> SequenceModel:
     """Return a fresh model: ``build("lstm", vocab=20, width=64)``. ``vocab`` is required.
 
-    Models that translate are built by their names as well, and need a ``source_vocab`` too.
+    Models that translate are built by their names as well, and need a ``source_vocab`` too. A
+    memory that is not ours is given as its config class, or by its path ``module:Name``; then
+    ``trust`` must name the module.
     """
-    model: SequenceModel = find(model_kind(memory), memory).make(**options).build()
+    with trusting(trust):
+        kind = find(model_kind(memory), memory) if isinstance(memory, str) else memory
+    model: SequenceModel = kind.make(**options).build()
     return model
 
 
 def train(
     task: str | Path,
-    model: str | SequenceModel | None = None,
+    model: str | type[ModelConfig] | SequenceModel | None = None,
     out: str | Path | None = None,
+    *,
+    trust: Modules = None,
     **options: Any,
 ) -> Run:
     """Train a memory by name, or a model that exists, on a task; leaves a run in ``out``.
@@ -54,43 +64,15 @@ def train(
     Options belong to the task, the model or the training, by plain name: ``lag=50, steps=2000``.
     A YAML file such as a run's config.yaml can stand for task and model; options change it.
     Without ``out`` the first free of runs/TASK-MEMORY, runs/TASK-MEMORY-2 … is taken.
+    ``trust`` names modules that tasks and memories named ``module:Name`` may be imported from.
     """
-    start = None
-    if Path(task).suffix in (".yaml", ".yml"):
-        if model is not None:
-            raise UserError(f"{task} names its model already: give one or the other")
-        config = RunConfig.from_yaml(_text(Path(task)), str(task), options)
-    elif model is None or isinstance(model, str):
-        usual = FIRST_CHOICE[find("task", str(task)).models]
-        config = RunConfig.of(str(task), usual if model is None else model, options)
-    else:
-        fixed = sorted(key for key in options if key in type(model.config).model_fields)
-        if fixed:
-            raise UserError(f"the model is given, its {fixed[0]} cannot be changed: leave it out")
-        shape = {f"model.{key}": value for key, value in model.config.model_dump().items()}
-        config = RunConfig.of(str(task), _name(model), {**options, **shape})
-        start = model
+    with trusting(trust):
+        config, start = resolve(task, model, options)
     # Whatever is wrong with the options shows here; only then comes torch, which takes its time.
     config.check()
     from mnemoscope.training import loop
 
     return loop.train(config, out or _free_folder(f"{config.task_name}-{config.memory}"), start)
-
-
-def _name(model: SequenceModel) -> str:
-    """What the memory of a model is registered as, or else the path of its config."""
-    kind, name = type(model.config), model.config.memory
-    for named in ("memory", "translator", "encoder"):
-        if name in KINDS[named] and find(named, name) is kind:
-            return name
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
 
 
 def _free_folder(name: str) -> Path:
@@ -121,21 +103,26 @@ def attach(model: Any, memory: str, *, tokenizer: Any = None, **options: Any) ->
     return EndlessMemory(model, endless)
 
 
-def resume(folder: str | Path) -> Run:
+def resume(folder: str | Path, *, trust: Modules = None) -> Run:
     """Go on with a run that was stopped, to the same weights as if it had not been."""
     from mnemoscope.training import loop
 
-    return loop.resume(folder)
+    with trusting(trust):
+        return loop.resume(folder)
 
 
-def load(folder: str | Path) -> SequenceModel:
-    """Return the model of a run, ready to be used."""
+def load(folder: str | Path, *, trust: Modules = None) -> SequenceModel:
+    """Return the model of a run, ready to be used.
+
+    A memory or task that is not ours is imported only when ``trust`` names its module.
+    """
     from mnemoscope.training.run import Run
 
-    return Run.open(folder).model()
+    with trusting(trust):
+        return Run.open(folder).model()
 
 
-def stream(source: Any, **options: Any) -> Stream:
+def stream(source: Any, *, trust: Modules = None, **options: Any) -> Stream:
     """Return any model behind one call: ``stream("gpt2").read(tokens).state.nbytes``.
 
     ``source`` is a model of ours or of `transformers`, a memory attached to one, the folder of any
@@ -143,14 +130,16 @@ def stream(source: Any, **options: Any) -> Stream:
     """
     from mnemoscope.lenses.streams import open_stream
 
-    return open_stream(source, **options)
+    with trusting(trust):
+        return open_stream(source, **options)
 
 
-def translator(folder: str | Path) -> Translator:
+def translator(folder: str | Path, *, trust: Modules = None) -> Translator:
     """Return what a run on translation learnt: ``translator("runs/a")(["I see."])``."""
     from mnemoscope.training.run import Run
 
-    return Run.open(folder).translator()
+    with trusting(trust):
+        return Run.open(folder).translator()
 
 
 def lens(
@@ -158,6 +147,8 @@ def lens(
     models: Sequence[Any],
     texts: Sequence[str],
     out: str | Path,
+    *,
+    trust: Modules = None,
     **options: Any,
 ) -> Path:
     """Look into models with a lens and write its page; returns the page.
@@ -175,16 +166,20 @@ def lens(
     if name == "retention":
         from mnemoscope.studies.asking import retention
 
-        found = retention(models, **options)
+        with trusting(trust):
+            found = retention(models, **options)
     else:
         from mnemoscope.studies.inspection import inspect
 
-        found = inspect(name, models, texts, **options)
+        with trusting(trust):
+            found = inspect(name, models, texts, **options)
         shown += " --text FILE"
     given = {key: value for key, value in options.items() if value is not None}
     if "tags" in given:
         given["tags"] = "FILE"
     shown += "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in given.items())
+    with trusting(trust):
+        shown += "".join(f" --trust {module}" for module in trusted())
     command = f"mnemoscope lens {name} {shown} --out {shlex.quote(str(folder))}"
     plain = {key: list(v) if isinstance(v, tuple) else v for key, v in options.items()}
     config = yaml.safe_dump(

@@ -1,7 +1,7 @@
 """The names a user can type. One line here registers a thing; nothing else has to change.
 
 A path is ``module:attribute``. Such a path also works in place of a name, so a memory or task
-that lives in somebody else's package needs no line at all.
+that lives in somebody else's package needs no line at all, if the caller trusts that module.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from mnemoscope.config import Config
 from mnemoscope.errors import UserError, suggestion
+from mnemoscope.trust import check_trusted
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,10 @@ def model_kind(name: str) -> str:
 
 
 def find(kind: str, name: str) -> Any:
-    """Return what is registered under ``name``, or at the path ``module:attribute``."""
+    """Return what is registered under ``name``, or at the path ``module:attribute``.
+
+    A path that is not registered is followed only into a module that the caller trusts.
+    """
     table = KINDS[kind]
     if name in table:
         path = table[name].path
@@ -247,13 +251,39 @@ def find(kind: str, name: str) -> Any:
         meant = ALSO_KNOWN_AS.get(name.lower())
         hint = f"it goes by {meant!r} here" if meant in table else suggestion(name, table)
         raise UserError(f"unknown {kind} {name!r}; {hint}")
-    module, _, attribute = path.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), attribute]):
-        raise UserError(f"{name!r} is not a path of the form package.module:Name")
+    module, attribute = parts_of(path)
+    if name not in table:
+        check_trusted(name, module)
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"cannot load {kind} {name!r} from {path!r}: {error}") from error
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"cannot load {kind} {name!r} from {path!r}: {error}. Install it, or put the folder "
+            "that holds it on PYTHONPATH"
+        ) from error
+    # Somebody else's module may fail in any way while it is imported.
+    except Exception as error:
+        raise UserError(
+            f"cannot load {kind} {name!r} from {path!r}: {type(error).__name__}: {error}"
+        ) from error
     if kind != "lens" and not (isinstance(found, type) and issubclass(found, Config)):
         raise UserError(f"{path!r} is no {kind}: it must be a class that extends Config")
     return found
+
+
+def parts_of(path: str) -> tuple[str, str]:
+    """The module and the attribute of a path."""
+    module, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), attribute]):
+        raise UserError(f"{path!r} is not a path of the form package.module:Name")
+    return module, attribute
+
+
+def name_of(kind: type[Config]) -> str:
+    """What the config of a model is registered as, or else its path."""
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    for table in (MEMORIES, TRANSLATORS, ENCODERS):
+        for name, entry in table.items():
+            if entry.path == path:
+                return name
+    return path

@@ -1,12 +1,14 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mnemoscope.data.vocabulary as module
+from complaints import complaint
 from mnemoscope.data.vocabulary import Alphabet, Bytes, Merges, Vocabulary
 from mnemoscope.errors import UserError
 
@@ -111,8 +113,8 @@ def test_bpe_below_one_merge_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"not json", "is not a vocabulary"),
-        (b"\xff", "is not a vocabulary"),
+        (b"not json", "is damaged"),
+        (b"\xff", "is damaged"),
         (b"[1, 2]", "is not a vocabulary"),
         (b'{"unit": "bytes"}', "is not a vocabulary"),
         (b'{"unit": "byte", "content": null}', "did you mean 'bytes'"),
@@ -130,3 +132,73 @@ def test_broken_files_are_explained(content: bytes, message: str, tmp_path: Path
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nowhere\.json"):
         Vocabulary.load(tmp_path / "nowhere.json")
+
+
+SAVED = {
+    "bytes": Bytes(),
+    "characters": Alphabet("the cat sat"),
+    "bpe": Merges.learn("the cat sat on the mat " * 9, 262),
+}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(SAVED)), st.data())
+def test_any_bytes_are_a_vocabulary_or_explained(
+    tmp_path: Path, unit: str, data: st.DataObject
+) -> None:
+    path = tmp_path / "vocabulary.json"
+    SAVED[unit].save(path)
+    content = path.read_bytes()
+    place = data.draw(st.integers(0, len(content) - 1))
+    more = data.draw(st.binary(max_size=9))
+    rest = content[place + data.draw(st.integers(0, 9)) :]
+    ways = [content[:place], content[:place] + more + rest, more]
+    path.write_bytes(data.draw(st.sampled_from(ways)))
+    told = complaint(lambda: Vocabulary.load(path, "do this"))
+    assert told is None or (str(path) in told and told.endswith("do this"))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_description_of_merges_is_not_trusted(tmp_path: Path, data: st.DataObject) -> None:
+    """Without a digest, as older versions wrote them, anything may stand in the description."""
+    content = SAVED["bpe"]._content()
+    part = data.draw(st.sampled_from(sorted(content)))
+    plain = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
+    other = plain | st.lists(plain, max_size=2) | st.dictionaries(st.text(max_size=5), plain)
+    if isinstance(content[part], dict) and data.draw(st.booleans()):
+        name = data.draw(st.sampled_from(sorted(content[part])))
+        content[part] = {**content[part], name: data.draw(other)}
+    else:
+        content[part] = data.draw(other)
+    path = tmp_path / "vocabulary.json"
+    path.write_text(json.dumps({"unit": "bpe", "content": content}))
+    told = complaint(lambda: Vocabulary.load(path).decode(Vocabulary.load(path).encode("a cat")))
+    assert told is None or str(path) in told
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Removed"}},
+        {"normalizer": {"type": "NFKC"}},
+        {"added_tokens": [{"id": 0, "content": "x"}]},
+        {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}},
+        {"model": {"type": "BPE", "vocab": {"a": 7}, "merges": []}},
+    ],
+)
+def test_machinery_that_we_never_write_is_refused(part: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "vocabulary.json"
+    content = {**SAVED["bpe"]._content(), **part}
+    path.write_text(json.dumps({"unit": "bpe", "content": content}))
+    assert "holds a broken bpe vocabulary" in str(complaint(lambda: Vocabulary.load(path)))
+
+
+@pytest.mark.parametrize("unit", sorted(SAVED))
+def test_a_vocabulary_of_an_older_version_opens(unit: str, tmp_path: Path) -> None:
+    path = tmp_path / "vocabulary.json"
+    content = SAVED[unit]._content()
+    path.write_text(json.dumps({"unit": unit, "content": content}, ensure_ascii=False))
+    assert (
+        Vocabulary.load(path).encode("the cat").tolist() == SAVED[unit].encode("the cat").tolist()
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -64,11 +66,29 @@ def test_the_memory_of_the_page_passes_the_check_of_the_page(fading_home: Path) 
     assert run((fading_home / "check.py").read_text(), fading_home).endswith("bytes\n")
 
 
+def test_the_memory_of_the_page_is_trained_as_the_page_says(fading_home: Path) -> None:
+    run((fading_home / "train.py").read_text(), fading_home)
+    page = (DOCS / "add-a-memory.md").read_text()
+    (typed,) = re.findall(r"^    PYTHONPATH=\. mnemoscope (.*)$", page, re.MULTILINE)
+    words = [*shlex.split(typed), "--steps", "2", "--out", "typed"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mnemoscope", *words],
+        cwd=fading_home,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert ms.load(fading_home / "typed", trust="fading").config.memory == "fading"
+
+
 def test_the_memory_of_the_page_trains_by_path_and_by_name(
     fading_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_path = ms.train("copy", "fading:Fading", fading_home / "a", lag=2, steps=5, fade=0.5)
-    assert ms.load(by_path.folder).config.fade == 0.5
+    out = fading_home / "a"
+    by_path = ms.train("copy", "fading:Fading", out, lag=2, steps=5, fade=0.5, trust="fading")
+    assert ms.load(by_path.folder, trust="fading").config.fade == 0.5
 
     line = next(code for title, code in blocks("add-a-memory.md") if title is None)
     (name, entry), *rest = eval(f"{{{line}}}", {"Entry": Entry}).items()

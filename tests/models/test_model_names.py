@@ -2,7 +2,8 @@ import pytest
 
 from mnemoscope.errors import UserError
 from mnemoscope.models.config import GRU, LSTM, RNN, Attention, ModelConfig
-from mnemoscope.registry import MEMORIES, TASKS, find
+from mnemoscope.registry import KINDS, MEMORIES, TASKS, find, name_of
+from mnemoscope.trust import trusting
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,14 @@ def test_every_registered_memory_and_task_loads() -> None:
 
 
 def test_a_path_finds_what_nobody_registered() -> None:
-    assert find("memory", "mnemoscope.models.config:GRU") is GRU
+    with trusting("mnemoscope.models.config"):
+        assert find("memory", "mnemoscope.models.config:GRU") is GRU
+
+
+def test_a_class_finds_its_name() -> None:
+    for kind in ("memory", "translator", "encoder"):
+        for name in KINDS[kind]:
+            assert name_of(find(kind, name)) == name
 
 
 def test_an_unknown_name_brings_the_nearest() -> None:
@@ -44,12 +52,15 @@ def test_a_thing_that_goes_by_another_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("no.such.module:Thing", "No module named 'no'"),
+        ("no.such.module:Thing", r"No module named 'no'\. Install it, or .* on PYTHONPATH"),
         ("mnemoscope.models.config:Thing", "has no attribute 'Thing'"),
     ],
 )
 def test_a_path_that_leads_nowhere(path: str, message: str) -> None:
-    with pytest.raises(UserError, match=f"cannot load memory '{path}' .*{message}"):
+    with (
+        trusting(path.partition(":")[0]),
+        pytest.raises(UserError, match=f"cannot load memory '{path}' .*{message}"),
+    ):
         find("memory", path)
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mnemoscope.errors import UserError
 from mnemoscope.registry import KINDS, TASKS, find
 from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.trust import trusting
 
 PAIRS = [(task, model) for task in TASKS for model in KINDS[find("task", task).models]]
 
@@ -37,20 +38,21 @@ def test_full_names() -> None:
     assert (config.model.width, config.task.lag, config.training.steps) == (24, 3, 5)  # type: ignore[attr-defined]
 
 
-def test_a_name_two_parts_share_must_be_written_in_full(tmp_path: Path) -> None:
+def test_a_name_two_parts_share_must_be_written_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A task from elsewhere, named by its path, may well use a name that is taken.
     (tmp_path / "elsewhere.py").write_text(
         "from mnemoscope.data.copying import Copy\nclass Wide(Copy):\n    width: int = 3\n"
     )
-    sys.path.insert(0, str(tmp_path))
-    try:
+    monkeypatch.syspath_prepend(tmp_path)
+    with trusting("elsewhere"):
         with pytest.raises(UserError, match=r"'width' could mean task\.width or model\.width"):
             RunConfig.of("elsewhere:Wide", "gru", {"width": 4})
         config = RunConfig.of("elsewhere:Wide", "gru", {"task.width": 4, "model.width": 16})
         assert (config.task.width, config.model.width) == (4, 16)  # type: ignore[attr-defined]
         assert RunConfig.from_yaml(config.to_yaml()) == config
-    finally:
-        sys.path.remove(str(tmp_path))
+    assert config.modules == ("elsewhere",)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_yaml_by_hand_needs_only_what_differs() -> None:
     ("text", "message"),
     [
         ("task: [", "here.yaml is not valid YAML"),
-        ("task: 2024-13-45", "here.yaml is not valid YAML"),
+        ("task: 2024-13-45", "here.yaml needs the parts task, model"),
         ("", "here.yaml needs the parts task, model"),
         ("just words", "here.yaml needs the parts task, model"),
         ("task: {name: copy}", "here.yaml needs the parts task, model"),

@@ -24,6 +24,7 @@ def test_a_run_is_what_lies_in_its_folder(small: Make, tmp_path: Path) -> None:
     assert sorted(path.name for path in run.folder.iterdir()) == [
         "checkpoints",
         "config.yaml",
+        "finished.json",
         "metrics.jsonl",
         "model.safetensors",
         "text.digest",
@@ -119,8 +120,8 @@ def test_what_a_kill_left_of_a_folder_is_no_obstacle(small: Make, tmp_path: Path
     home.mkdir()
     for name in ("vocabulary.json", "text.digest", "start.safetensors", ".0123abcd.part"):
         (home / name).write_bytes(b"half")
-    (home / "start.safetensors").unlink()
     assert train(small("text", steps=2), home).finished
+    assert not (home / "start.safetensors").exists()
 
 
 def test_two_processes_never_train_the_same_run(small: Make, tmp_path: Path) -> None:
@@ -132,14 +133,6 @@ def test_two_processes_never_train_the_same_run(small: Make, tmp_path: Path) -> 
     ):
         resume(run.folder)
     assert resume(run.folder).finished
-
-
-def test_weights_that_do_not_fit_the_config_are_explained(small: Make, tmp_path: Path) -> None:
-    run = train(small(steps=1), tmp_path / "run")
-    text = (run.folder / "config.yaml").read_text()
-    (run.folder / "config.yaml").write_text(text.replace("width: 8", "width: 9"))
-    with pytest.raises(UserError, match=r"not of the model in its config\.yaml"):
-        Run.open(run.folder).model()
 
 
 def test_a_disk_that_does_not_answer_costs_no_checkpoint(

@@ -13,7 +13,7 @@ import torch
 from children import Child
 
 from mnemoscope.errors import UserError
-from mnemoscope.training import checkpoint
+from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import DivergedError, resume, train
 from mnemoscope.training.run import Run
@@ -47,6 +47,7 @@ def test_a_device_that_is_not_there(small: Make, tmp_path: Path, device: str, me
 def test_fewer_processes_than_were_started(
     small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    machine.join("cpu")  # whose first call in a process would wait for the other
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match="2 processes started, 1 joined"):
         train(small(), tmp_path / "run")
@@ -56,6 +57,13 @@ def test_fewer_processes_than_were_started(
 def test_parts_that_do_not_fit_leave_no_folder(small: Make, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="longer than the context"):
         train(small(memory="attention", positions="learned", context=3), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("option", ["width", "batch", "lag", "symbols", "items"])
+def test_sizes_that_nothing_holds_leave_no_folder(small: Make, tmp_path: Path, option: str) -> None:
+    with pytest.raises(UserError, match=r"cannot (build|make)"):
+        train(small(**{option: 10**30}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -80,7 +88,7 @@ def test_an_empty_folder_is_taken(small: Make, tmp_path: Path) -> None:
     assert train(small(steps=1), tmp_path / "run").finished
 
 
-@pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
+@pytest.mark.parametrize("name", ["nowhere", "empty", "file", "x" * 300, "a\0b"])
 def test_what_is_not_a_run_cannot_be_resumed(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
@@ -151,8 +159,8 @@ def test_a_full_disk_at_the_very_end(small: Make, tmp_path: Path) -> None:
     assert child.end() == 0, child.said
     folder = shutil.copytree(tmp_path / "run", tmp_path / "again")
     (folder / "model.safetensors").unlink()
-    metrics = (folder / "metrics.jsonl").stat().st_size
-    child = Child.start(folder, file_limit=metrics + 400)
+    room = sum((folder / name).stat().st_size for name in ("metrics.jsonl", "finished.json"))
+    child = Child.start(folder, file_limit=room + 400)
     assert child.end() == 1
     assert f"cannot write {folder / 'model.safetensors'}" in child.said
     assert not Run.open(folder).finished

@@ -1,49 +1,75 @@
 """The command ``mnemoscope``: one file for each kind of thing it does.
 
-Nothing here imports torch before a command has understood what it was asked for.
+Nothing is imported here before `main` runs, so that Ctrl-C is understood from the first moment.
 """
 
 from __future__ import annotations
 
-import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from functools import partial
 
-from rich.console import Console
-from rich.markup import escape
-
-from mnemoscope.cli import lens, listing, machine, runs, scope, translation  # noqa: F401
-from mnemoscope.cli.app import app
-from mnemoscope.cli.documents import documents
-from mnemoscope.cli.past import past
-from mnemoscope.errors import InterruptedRunError, UserError
-
-app.command(documents)
-app.command(past)
+STOPPED = "stopped; what was done is kept, and the same command goes on with it"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a user's mistake gives one message and exit code 2, no traceback."""
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
-    # What a model of transformers has to say while it runs is not what was asked for.
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
-    # Where the user stands, after all that is installed: a memory in a file of their own.
-    sys.path.append(os.getcwd())
-    complain = partial(Console(stderr=True).print, soft_wrap=True)
     try:
-        app(arguments)
-    except InterruptedRunError as error:
-        complain(escape(str(error)))
-        sys.exit(130)
-    except UserError as error:
-        complain(f"[bold red]error:[/bold red] {escape(str(error))}")
-        sys.exit(2)
+        _run(arguments)
     except KeyboardInterrupt:
-        complain("stopped; what was done is kept, and the same command goes on with it")
-        sys.exit(130)
+        _stop(STOPPED)
     except BrokenPipeError:
         # The reader of our output has gone, as in ``mnemoscope list | head``.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except Exception as error:
+        # A library that is interrupted while it is imported may say that it cannot be.
+        if not _interrupted(error):
+            raise
+        _stop(STOPPED)
+
+
+def _run(arguments: Sequence[str] | None) -> None:
+    import logging
+
+    from mnemoscope.cli.commands import app
+    from mnemoscope.errors import InterruptedRunError, UserError
+
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    # What a model of transformers has to say while it runs is not what was asked for.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
+    try:
+        app(arguments)
+    except InterruptedRunError as error:
+        _stop(str(error))
+    except UserError as error:
+        if _interrupted(error):
+            _stop(STOPPED)
+        from rich.console import Console
+        from rich.markup import escape
+
+        said = f"[bold red]error:[/bold red] {escape(str(error))}"
+        Console(stderr=True).print(said, soft_wrap=True)
+        sys.exit(2)
+
+
+def _stop(said: str) -> None:
+    """End as after Ctrl-C. Of the processes that torchrun started, one speaks."""
+    # Pressed again, it must not interrupt the last line.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.environ.get("RANK", "0") == "0":
+        sys.stderr.write(f"{said}\n")
+        sys.stderr.flush()
+    sys.exit(130)
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False

@@ -10,6 +10,8 @@ app = App(
     name="mnemoscope",
     version=__version__,
     help_format="plaintext",
+    # Ctrl-C is for `mnemoscope.cli.main`, which says what has become of the work.
+    suppress_keyboard_interrupt=False,
     help="Build memory into sequence models, and see what they remember.",
     help_epilogue=(
         "Start with: mnemoscope study retention  ·  What there is: mnemoscope list  ·  "

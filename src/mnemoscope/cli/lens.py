@@ -14,10 +14,11 @@ from rich.table import Table
 
 from mnemoscope.bounded import read_text
 from mnemoscope.cli.app import app
-from mnemoscope.cli.options import Options, check_file, examples, pairs, within
+from mnemoscope.cli.options import Options, Trust, check_file, examples, pairs, within
 from mnemoscope.errors import UserError
 from mnemoscope.models.huggingface.saving import check_destination
 from mnemoscope.registry import KINDS, find
+from mnemoscope.trust import trusting
 
 # Tokens read at once, clusters, frequencies; tokens read in all; bytes of a text.
 MOST, MOST_TOKENS, MOST_TEXT = 1 << 20, 1 << 40, 1 << 30
@@ -47,6 +48,7 @@ def look(
     samples: int | None = None,
     tags: Path | None = None,
     frequencies: int | None = None,
+    trust: Trust = None,
 ) -> None:
     """Look inside a model, or at two of them side by side, while they read a text.
 
@@ -91,7 +93,7 @@ def look(
     if name == "retention":
         if text is not None:
             raise UserError("retention reads no text: leave --text out")
-        return _say_page(_ask_retention(model, out, pairs(options)))
+        return _say_page(_ask_retention(model, out, trust, pairs(options)))
     if options:
         raise UserError(f"the lens {name} has no option {options[0]}")
     if text is None:
@@ -115,17 +117,19 @@ def look(
     }
     chosen |= {"tags": tagged} if tagged else {}
     places = [site.strip() for site in sites.split(",")]
-    return _say_page(run_lens(name, model, lines, out, sites=places, **chosen))
+    return _say_page(run_lens(name, model, lines, out, trust=trust, sites=places, **chosen))
 
 
-def _ask_retention(models: list[str], out: Path, options: dict[str, str]) -> Path:
+def _ask_retention(
+    models: list[str], out: Path, trust: list[str] | None, options: dict[str, str]
+) -> Path:
     from mnemoscope.lenses.questions import RetentionOptions
 
     chosen = RetentionOptions.make(**options)
     from mnemoscope.api import lens as run_lens
 
     given = {name: getattr(chosen, name) for name in options}
-    return run_lens("retention", models, (), out, **given)
+    return run_lens("retention", models, (), out, trust=trust, **given)
 
 
 def _say_page(page: Path) -> None:
@@ -148,7 +152,11 @@ def _lines(path: Path) -> list[str]:
     ),
 )
 def state(
-    *words: Options, tokens: int = 256, segment: int = 64, document: str | None = None
+    *words: Options,
+    tokens: int = 256,
+    segment: int = 64,
+    document: str | None = None,
+    trust: Trust = None,
 ) -> None:
     """Measure what a model carries: the bytes from which a fresh process goes on, bit for bit.
 
@@ -177,7 +185,8 @@ def state(
     from mnemoscope.lenses.elsewhere import Case, go_on
 
     some = torch.zeros(1, tokens, dtype=torch.long)
-    found = go_on([Case(source, some, some[:, :8], segment, options) for source in sources])
+    with trusting(trust):
+        found = go_on([Case(source, some, some[:, :8], segment, options) for source in sources])
     console = Console()
     table = Table("model", "bytes", "tensors", "goes on elsewhere", box=None)
     for source, (carried, same) in zip(sources, found, strict=True):

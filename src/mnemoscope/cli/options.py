@@ -14,6 +14,18 @@ from mnemoscope.errors import UserError, suggestion
 # ``--name value`` pairs that belong to a task, a model, a memory, a training or a study.
 Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 
+# Given on every command that builds or opens a model; the live page has none.
+Trust = Annotated[
+    list[str] | None,
+    Parameter(
+        negative=(),
+        help=(
+            "A module that memories and tasks named module:Name may be imported from, which runs "
+            "its code; several are parted by commas."
+        ),
+    ),
+]
+
 
 def examples(*lines: str) -> str:
     """Lines that show how a command is typed, for the end of its help."""

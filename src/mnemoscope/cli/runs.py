@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from mnemoscope.cli.app import app
-from mnemoscope.cli.options import Options, examples, pairs
+from mnemoscope.cli.options import Options, Trust, examples, pairs
 from mnemoscope.errors import UserError
 from mnemoscope.registry import find
+from mnemoscope.trust import trusting
 
 
 @app.command(
@@ -33,6 +34,7 @@ def train(
     *options: Options,
     memory: str | None = None,
     out: Path | None = None,
+    trust: Trust = None,
 ) -> None:
     """Train a model with some memory on a task.
 
@@ -52,7 +54,7 @@ def train(
     """
     from mnemoscope.api import train as run_training
 
-    _say_trained(run_training(task, memory, out, **pairs(options)))
+    _say_trained(run_training(task, memory, out, trust=trust, **pairs(options)))
 
 
 @app.command(
@@ -60,7 +62,7 @@ def train(
         "mnemoscope resume runs/copy-gru",
     ),
 )
-def resume(run: Path, /) -> None:
+def resume(run: Path, /, *, trust: Trust = None) -> None:
     """Go on with a run that was stopped, to the same weights as if it had not been.
 
     Parameters
@@ -68,12 +70,9 @@ def resume(run: Path, /) -> None:
     run
         The folder of the run.
     """
-    from mnemoscope.training.run import Run
-
-    Run.open(run)
     from mnemoscope.api import resume as resume_training
 
-    _say_trained(resume_training(run))
+    _say_trained(resume_training(run, trust=trust))
 
 
 @app.command(
@@ -91,6 +90,7 @@ def study(
     out: Path | None = None,
     jobs: int | None = None,
     images: bool = False,
+    trust: Trust = None,
 ) -> None:
     """Answer a question: run a study and write its page.
 
@@ -114,10 +114,11 @@ def study(
 
     console = Console()
     given = pairs(options)
-    if find("study", name).live:
-        folder = (out or Path("runs") / f"{name}-{preset}").absolute()
-        console.print(f"page so far  {escape(str(folder / 'report.html'))}", soft_wrap=True)
-    published = run_study(name, preset, out, jobs, images, **given)
+    with trusting(trust):
+        if find("study", name).live:
+            folder = (out or Path("runs") / f"{name}-{preset}").absolute()
+            console.print(f"page so far  {escape(str(folder / 'report.html'))}", soft_wrap=True)
+        published = run_study(name, preset, out, jobs, images, **given)
     page = published.page.absolute()
     console.print(f"[bold]page[/bold]    {escape(str(page))}", soft_wrap=True)
     console.print(f"result  {escape(str(page.with_name('result.json')))}", soft_wrap=True)
@@ -139,6 +140,7 @@ def generate(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int = 0,
+    trust: Trust = None,
 ) -> None:
     """Let a model that was trained on text write on.
 
@@ -161,7 +163,8 @@ def generate(
     """
     from mnemoscope.training.run import Run
 
-    opened = Run.open(run)
+    with trusting(trust):
+        opened = Run.open(run)
     ids = opened.vocabulary.encode(prompt)
     if not ids.size:
         raise UserError("the prompt is empty: give at least one character")

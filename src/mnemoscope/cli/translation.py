@@ -14,8 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from mnemoscope.cli.app import app
-from mnemoscope.cli.options import examples
+from mnemoscope.cli.options import Trust, examples
 from mnemoscope.errors import UserError
+from mnemoscope.trust import trusting
 
 
 @app.command(
@@ -34,6 +35,7 @@ def translate(
     best: int = 1,
     penalty: float = 1.0,
     batch: int = 64,
+    trust: Trust = None,
 ) -> None:
     """Translate lines: those given, those of a file, or those that come in.
 
@@ -60,7 +62,8 @@ def translate(
     from mnemoscope.progress import progress
     from mnemoscope.training.run import Run
 
-    translator = Run.open(run).translator()
+    with trusting(trust):
+        translator = Run.open(run).translator()
     with progress("translate", len(texts)) as show:
         found = translator(texts, beam=beam, best=best, penalty=penalty, batch=batch, show=show)
     for said in found:
@@ -82,6 +85,7 @@ def score(
     beam: int = 4,
     penalty: float = 1.0,
     tokenize: str = "13a",
+    trust: Trust = None,
 ) -> None:
     """Score a run on translation: BLEU and chrF (sacreBLEU) on its test part, and by length.
 
@@ -105,7 +109,8 @@ def score(
     from mnemoscope.training import scores
     from mnemoscope.training.run import Run
 
-    opened = Run.open(run)
+    with trusting(trust):
+        opened = Run.open(run)
     translator = opened.translator()
     opened.check_text()
     assert isinstance(opened.config.task, Translation)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.bounded import read_json
+from mnemoscope.bounded import digest, read_json
 from mnemoscope.errors import UserError, suggestion
+from mnemoscope.files import write_whole
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -24,9 +25,8 @@ Unit = Literal["bytes", "characters", "bpe"]
 # Byte-level BPE knows the 256 bytes before it learns its first merge.
 SMALLEST_BPE = 257
 
-# A vocabulary of a million tokens has fewer.
-MOST_BYTES = 256 << 20
-
+# Far more than a vocabulary of a million tokens needs.
+_MOST_BYTES = 64 * 2**20
 # Long texts go through BPE in parts of about this many characters, to bound the memory it takes.
 _PART = 1 << 16
 # Byte-level BPE never joins a visible character to a space after it: a cut there changes no token.
@@ -67,31 +67,33 @@ class Vocabulary(ABC):
     def _from_content(cls, content: Any) -> Vocabulary: ...
 
     def save(self, path: str | Path) -> None:
-        """Write the vocabulary as JSON text."""
-        document = {"unit": self.unit, "content": self._content()}
-        Path(path).write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+        """Write the vocabulary as JSON text, with a digest so that damage is noticed."""
+        content = self._content()
+        document = {"unit": self.unit, "content": content, "digest": digest(content)}
+        write_whole(Path(path), json.dumps(document, ensure_ascii=False).encode("utf-8"))
 
     @staticmethod
-    def load(path: str | Path) -> Vocabulary:
-        """Read what `save` wrote."""
-        none = f"{path} is not a vocabulary that mnemoscope saved"
-        try:
-            document = read_json(path, "put it back", MOST_BYTES)
-        except UserError as error:
-            raise UserError(f"{none}: {str(error).replace(f'{path} ', 'it ')}") from error
+    def load(path: str | Path, remedy: str = "put back what was saved") -> Vocabulary:
+        """Read what `save` wrote; ``remedy`` tells what to do when the file is damaged."""
+        document = read_json(path, remedy, _MOST_BYTES)
         if not isinstance(document, dict) or not {"unit", "content"} <= set(document):
-            raise UserError(none)
+            raise UserError(f"{path} is not a vocabulary that mnemoscope saved: {remedy}")
         unit, content = document["unit"], document["content"]
         kinds = {kind.unit: kind for kind in (Bytes, Alphabet, Merges)}
         if not isinstance(unit, str) or unit not in kinds:
-            known = suggestion(str(unit)[:40], kinds)
-            raise UserError(f"{path}: unknown unit {str(unit)[:40]!r}; {known}")
+            hint = suggestion(str(unit)[:40], kinds)
+            raise UserError(f"{path}: unknown unit {str(unit)[:40]!r}; {hint}: {remedy}")
+        # Vocabularies of older versions have no digest.
+        if document.get("digest", digest(content)) != digest(content):
+            raise UserError(f"{path} is damaged (its digest does not fit): {remedy}")
         try:
             return kinds[unit]._from_content(content)
         # The tokenizers library raises bare Exception for a broken description.
         except Exception as error:
             first = str(error).strip().partition("\n")[0]
-            raise UserError(f"{path} holds a broken {unit} vocabulary: {first}") from error
+            raise UserError(
+                f"{path} holds a broken {unit} vocabulary ({first}): {remedy}"
+            ) from error
 
 
 class Bytes(Vocabulary):
@@ -116,6 +118,8 @@ class Bytes(Vocabulary):
 
     @classmethod
     def _from_content(cls, content: Any) -> Bytes:
+        if content is not None:
+            raise UserError("bytes need no content")
         return cls()
 
 
@@ -155,6 +159,8 @@ class Alphabet(Vocabulary):
 
     @classmethod
     def _from_content(cls, content: Any) -> Alphabet:
+        if not isinstance(content, str) or not content:
+            raise UserError("its characters are no text")
         return cls(content)
 
 
@@ -217,7 +223,27 @@ class Merges(Vocabulary):
     def _from_content(cls, content: Any) -> Merges:
         from tokenizers import Tokenizer
 
+        _check_merges(content)
         return cls(Tokenizer.from_str(json.dumps(content)))
+
+
+def _check_merges(content: Any) -> None:
+    """Raise `UserError` unless it describes what `Merges.learn` makes, and nothing besides.
+
+    The library would take other machinery too, some of which takes for ever on a short text.
+    """
+    parts = {"pre_tokenizer": "ByteLevel", "decoder": "ByteLevel", "model": "BPE"}
+    for name, kind in parts.items():
+        if not isinstance(content, dict) or not isinstance(content.get(name), dict):
+            raise UserError(f"it has no {name}")
+        if content[name].get("type") != kind:
+            raise UserError(f"its {name} is not {kind}")
+    if any(content.get(name) for name in ("normalizer", "post_processor", "added_tokens")):
+        raise UserError("it has more than bytes and merges")
+    ids = content["model"].get("vocab")
+    whole = isinstance(ids, dict) and all(type(number) is int for number in ids.values())
+    if not whole or sorted(ids.values()) != list(range(len(ids))):
+        raise UserError("its token ids are not 0, 1, 2 …")
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ from torch import Tensor
 from mnemoscope.errors import UserError
 from mnemoscope.lenses.streams import open_stream
 from mnemoscope.memory.state import State, StreamState, read_tensors, write_tensors
+from mnemoscope.trust import trusted, trusting
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ def go_on(cases: Sequence[Case]) -> list[tuple[StreamState, bool]]:
             here.append(stream.read(case.more, state, case.segment).logits.cpu())
             states.append(state)
         done = subprocess.run(
-            [sys.executable, "-m", __name__, folder], capture_output=True, text=True
+            # -P: the working folder is nobody's to import from.
+            [sys.executable, "-P", "-m", __name__, folder, *trusted()],
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             raise UserError(f"a fresh process could not go on: {done.stderr[-800:]}")
@@ -93,4 +97,5 @@ def _main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    with trusting(sys.argv[2:]):
+        _main(sys.argv[1])

@@ -4,7 +4,7 @@ checkpoints/step-00000200/
   model.safetensors        weights
   optimizer.safetensors    AdamW's moments
   memory-0-0.safetensors   state carried by process 0, part 0 (tasks that go on)
-  complete.json            step, processes, a digest of every file; written last
+  complete.json            step, processes, the config, a digest of every file; written last
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,10 +23,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mnemoscope import bounded
 from mnemoscope.errors import UserError
 from mnemoscope.memory.state import State, read_tensors, write_tensors
+from mnemoscope.training.record import is_record
 
 log = logging.getLogger(__name__)
+
+# Nothing else lies in a checkpoint, whatever complete.json says.
+_FILE = re.compile(r"(model|optimizer|memory-\d{1,6}-\d{1,6})\.safetensors")
+_MOST_PARTS = 10**6
+# What AdamW keeps of every weight.
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 class ProcessMismatchError(UserError):
@@ -34,12 +43,16 @@ class ProcessMismatchError(UserError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything a run needs to go on as if it had never stopped."""
+    """Everything a run needs to go on as if it had never stopped.
+
+    ``config`` is what `RunConfig.plain` gave, None in checkpoints of versions that kept none.
+    """
 
     step: int
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     memories: list[State | None] = field(default_factory=list)
+    config: dict[str, Any] | None = None
 
 
 def save(
@@ -49,11 +62,12 @@ def save(
     rank: int = 0,
     processes: int = 1,
     wait: Callable[[], None] = lambda: None,
+    again: str = "",
 ) -> Path:
     """Write a checkpoint below ``root`` and drop all but the newest ``keep``.
 
     Process 0 writes what all share; every process writes its own memories. ``wait`` holds until
-    all processes have come that far.
+    all processes have come that far; ``again`` is the command that goes on with the run.
     """
     folder = root / f"step-{checkpoint.step:08d}"
     partial = folder.with_name(folder.name + ".partial")
@@ -70,15 +84,15 @@ def save(
             write_tensors(partial / "optimizer.safetensors", checkpoint.optimizer, {})
         wait()
         if rank == 0:
-            facts = {
+            facts: dict[str, Any] = {
                 "step": checkpoint.step,
                 "processes": processes,
                 "parts": len(checkpoint.memories),
                 "files": {file.name: _digest(file) for file in partial.iterdir()},
             }
-            (partial / "complete.json").write_text(
-                json.dumps({"facts": facts, "seal": _seal(facts)})
-            )
+            if checkpoint.config is not None:
+                facts["config"] = checkpoint.config
+            bounded.write_sealed(partial / "complete.json", facts)
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(partial, folder)
             # Whatever lies after this step was not fit to go on from, or the run would have.
@@ -90,7 +104,7 @@ def save(
         shutil.rmtree(partial, ignore_errors=True)
         raise UserError(
             f"cannot write checkpoint {folder}: {error}. Checkpoints written before are intact; "
-            f"make room and go on with: mnemoscope resume {root.parent}"
+            f"make room and go on with: {again or f'mnemoscope resume {root.parent}'}"
         ) from error
     return folder
 
@@ -106,6 +120,9 @@ def newest(root: Path, rank: int = 0, processes: int | None = None) -> Checkpoin
         except ProcessMismatchError:
             raise
         except (FileNotFoundError, UserError) as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and not isinstance(cause, IsADirectoryError):
+                raise UserError(f"{error}. Nothing was changed") from error
             log.warning("checkpoint %s cannot be used, trying the one before: %s", folder, error)
         except OSError as error:
             raise UserError(
@@ -129,10 +146,25 @@ def load(folder: Path, rank: int = 0, processes: int | None = None) -> Checkpoin
     memories: list[State | None] = []
     for part in range(facts["parts"]):
         name = f"memory-{rank}-{part}.safetensors"
-        memories.append(State.load(folder / name) if name in facts["files"] else None)
+        memories.append(State.load(folder / name) if name in carried else None)
     model, _ = read_tensors(folder / "model.safetensors")
     optimizer, _ = read_tensors(folder / "optimizer.safetensors")
-    return Checkpoint(facts["step"], model, optimizer, memories)
+    return Checkpoint(facts["step"], model, optimizer, memories, facts.get("config"))
+
+
+def recorded(root: Path) -> tuple[int, dict[str, Any], Path] | None:
+    """Step, config and complete.json of the newest checkpoint that says what it was made with.
+
+    For who wants to know what a config.yaml said: the files beside it are not looked at.
+    """
+    for folder in _folders(root):
+        try:
+            facts = _facts(folder / "complete.json")
+        except UserError:
+            continue  # damaged, which is said when it is to be used
+        if "config" in facts:
+            return facts["step"], facts["config"], folder / "complete.json"
+    return None
 
 
 def _checked(folder: Path) -> dict[str, Any]:
@@ -140,32 +172,51 @@ def _checked(folder: Path) -> dict[str, Any]:
 
     Every process looks at the files of all, so that all of them choose the same checkpoint.
     """
-    try:
-        content = json.loads((folder / "complete.json").read_text())
-        facts: dict[str, Any] = content["facts"]
-        whole = content["seal"] == _seal(facts)
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder / 'complete.json'} is damaged: {error}") from error
-    if not whole:
-        raise UserError(f"{folder / 'complete.json'} is damaged: its seal does not match")
+    facts = _facts(folder / "complete.json")
     for name, digest in facts["files"].items():
         if _digest(folder / name) != digest:
             raise UserError(f"{folder / name} is damaged: it is not what was written")
     return facts
 
 
-def _seal(facts: dict[str, Any]) -> str:
+def _facts(path: Path) -> dict[str, Any]:
+    """What complete.json says, if its seal and its form are those of one that was written here."""
+    remedy = "delete its folder, the one before is used"
+    content = bounded.read_json(path, remedy)
+    facts = content.get("facts") if isinstance(content, dict) else None
+    if not isinstance(facts, dict) or set(content) != {"facts", "seal"}:
+        raise UserError(f"{path} is damaged (it has no seal): {remedy}")
+    if content["seal"] not in (bounded.digest(facts), _older_seal(facts)):
+        raise UserError(f"{path} is damaged (its seal does not fit what it says): {remedy}")
+    counts = [facts.get(name) for name in ("step", "processes", "parts")]
+    files = facts.get("files")
+    if (
+        not all(type(count) is int and 0 <= count <= 2**62 for count in counts)
+        or facts["parts"] > _MOST_PARTS
+        or not isinstance(files, dict)
+        or not {"model.safetensors", "optimizer.safetensors"} <= set(files)
+        or not all(_FILE.fullmatch(name) for name in files)
+        or not is_record(facts.get("config", {}))
+    ):
+        raise UserError(f"{path} is damaged (it says what no checkpoint says): {remedy}")
+    return facts
+
+
+def _older_seal(facts: dict[str, Any]) -> str:
+    """The seal of checkpoints that were written before all sealed files had the same."""
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is damaged: it is not a regular file")
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 def _folders(root: Path) -> list[Path]:
     """Complete checkpoints, newest first."""
-    return sorted(root.glob("step-????????"), reverse=True)
+    return sorted((path for path in root.glob("step-????????") if path.is_dir()), reverse=True)
 
 
 def pack(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -175,10 +226,15 @@ def pack(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def unpack(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put back what `pack` took out."""
+    """Put back what `pack` took out; raises `UserError` when it is of other weights."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         index, _, name = key.partition(".")
+        known = index.isdecimal() and len(index) < 10 and int(index) < len(weights)
+        shape = () if name == "step" else weights[int(index)].shape if known else None
+        if not known or name not in _MOMENTS or value.shape != shape:
+            raise UserError(f"the optimiser has no place for {key!r} of {tuple(value.shape)}")
         state.setdefault(int(index), {})[name] = value
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})

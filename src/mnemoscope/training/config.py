@@ -8,11 +8,12 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, model_validator
 
+from mnemoscope.bounded import parse_yaml
 from mnemoscope.config import Config
 from mnemoscope.data.batch import Task
 from mnemoscope.errors import UserError, suggestion
 from mnemoscope.models.config import ModelConfig
-from mnemoscope.registry import find
+from mnemoscope.registry import find, parts_of
 
 
 class Training(Config):
@@ -128,11 +129,15 @@ class RunConfig:
                 "a text has no end but learned positions do: choose rotary, sinusoidal or none"
             )
         # Data too short for the batch shows here and not an hour later.
-        settings = self.training
-        self.task.batch(0, settings.batch, seed=settings.seed, length=self.stretch)
-        self.task.batch(
-            0, self.held_out_rows, seed=settings.seed, split="valid", length=self.segment
-        )
+        seed = self.training.seed
+        try:
+            self.task.batch(0, self.training.batch, seed=seed, length=self.stretch)
+            self.task.batch(0, self.held_out_rows, seed=seed, split="valid", length=self.segment)
+        # Sizes that no memory holds and no number of numpy's counts.
+        except (MemoryError, OverflowError, ValueError) as error:
+            raise UserError(
+                f"cannot make a batch of {self.training.batch} rows of {self.task_name!r}: {error}"
+            ) from error
 
     @property
     def segment(self) -> int:
@@ -149,28 +154,33 @@ class RunConfig:
         """Rows of a held-out batch; few of a text, since its held-out part is short."""
         return min(self.training.batch, 8 if self.task.carries else 64)
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules outside the registry that its names lead to: who opens it must trust them."""
+        paths = [name for name in (self.task_name, self.memory) if ":" in name]
+        return tuple(dict.fromkeys(parts_of(path)[0] for path in paths))
+
+    def plain(self) -> dict[str, dict[str, Any]]:
+        """All options, resolved, as values that JSON can hold."""
+        return {
+            "task": {"name": self.task_name, **self.task.model_dump(mode="json")},
+            "model": {
+                "name": self.memory,
+                **self.model.model_dump(mode="json", exclude={"memory"}),
+            },
+            "training": self.training.model_dump(mode="json"),
+        }
+
     def to_yaml(self) -> str:
         """The whole config as YAML, as it lies in the run's folder."""
-        return yaml.safe_dump(
-            {
-                "task": {"name": self.task_name, **self.task.model_dump(mode="json")},
-                "model": {"name": self.memory, **self.model.model_dump(exclude={"memory"})},
-                "training": self.training.model_dump(mode="json"),
-            },
-            sort_keys=False,
-            allow_unicode=True,
-        )
+        return yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
 
     @classmethod
     def from_yaml(
         cls, text: str, where: str = "config", changes: dict[str, Any] | None = None
     ) -> RunConfig:
         """Read what `to_yaml` wrote, or what somebody wrote by hand, with some options changed."""
-        try:
-            content = yaml.safe_load(text)
-        # Besides its own errors, yaml lets through those of values like the date 2024-13-45.
-        except (yaml.YAMLError, ValueError) as error:
-            raise UserError(f"{where} is not valid YAML: {error}") from error
+        content = parse_yaml(text, where)
         if not isinstance(content, dict) or not {"task", "model"} <= set(content):
             raise UserError(f"{where} needs the parts task, model and (optionally) training")
         extra = sorted(map(str, set(content) - {"task", "model", "training"}))
@@ -186,7 +196,10 @@ class RunConfig:
             options.update({f"{part}.{k}": v for k, v in values.items() if k != own})
         # Written in full, so that a change replaces the value from the file.
         names = content["task"]["name"], content["model"]["name"]
-        kinds = _kinds(*names)
+        try:
+            kinds = _kinds(*names)
+        except UserError as error:
+            raise type(error)(f"{where}: {error}") from error
         for key, value in (changes or {}).items():
             options[".".join(_place(key, kinds))] = value
         return cls.of(*names, options)

@@ -44,26 +44,29 @@ def train(
     if model is not None and model.config != config.model:
         raise UserError(f"the run wants a model of {config.model!r}, given was {model.config!r}")
     team = _join(config.training)
+    run = Run(Path(out), config)
+    # A model too large for this machine shows before there is a folder.
+    begun = run.fresh() if model is None else model
     # One process makes the folder; to the others it would look like somebody else's.
     if team.is_main_process:
         Run.create(out, config, model)
     team.wait_for_everyone()
-    run = Run(Path(out), config)
-    weights = run.untrained()  # read back from the folder: every process must begin alike
     if model is not None:
-        model.load_state_dict(weights.state_dict())
-    return _Trainer(run, model or weights, team, silent).go(None)
+        # Read back from the folder: every process must begin alike.
+        begun.load_state_dict(run.untrained().state_dict())
+    return _Trainer(run, begun, team, silent).go(None)
 
 
 def resume(folder: str | Path, silent: bool = False) -> Run:
     """Go on with a run from its newest whole checkpoint; a finished run is returned as it is."""
     run = Run.open(folder)
     if run.finished:
+        run.final()  # is it?
         return run
+    team = _join(run.config.training)
+    found = run.newest(team.process_index, team.num_processes)
     run.check_text()
-    trainer = _Trainer(run, run.untrained(), _join(run.config.training), silent)
-    found = checkpoint.newest(run.checkpoints, trainer.rank, trainer.processes)
-    return trainer.go(found)
+    return _Trainer(run, run.untrained(), team, silent).go(found)
 
 
 def _join(settings: Training) -> Any:
@@ -100,7 +103,13 @@ class _Trainer:
     def go(self, start: checkpoint.Checkpoint | None) -> Run:
         """Train from a checkpoint, or from the beginning, to the last step."""
         with held(self.run.folder / "config.yaml", f"training {self.run.folder}", self.rank == 0):
-            return self._train(self._begin() if start is None else self._continue(start))
+            try:
+                return self._train(self._begin() if start is None else self._continue(start))
+            except KeyboardInterrupt as error:
+                raise InterruptedRunError(
+                    "stopped at once; what was learnt up to the last checkpoint is kept. Go on "
+                    f"with: {self.run.going_on(self.processes)}"
+                ) from error
 
     def _train(self, first: int) -> Run:
         label = f"{self.config.task_name} · {self.config.memory}"
@@ -124,7 +133,7 @@ class _Trainer:
                 if stopped:
                     raise InterruptedRunError(
                         f"stopped after step {done}; nothing is lost. Go on with: "
-                        f"mnemoscope resume {self.run.folder}"
+                        f"{self.run.going_on(self.processes)}"
                     )
         if self.rank == 0:
             self.run.finish(self.model)
@@ -139,8 +148,20 @@ class _Trainer:
         return 0
 
     def _continue(self, start: checkpoint.Checkpoint) -> int:
-        self.model.load_state_dict(start.model)
-        checkpoint.unpack(self.optimizer, start.optimizer)
+        try:
+            self.model.load_state_dict(start.model)
+            checkpoint.unpack(self.optimizer, start.optimizer)
+        except (RuntimeError, UserError) as error:
+            raise UserError(
+                f"the checkpoint of step {start.step} in {self.run.checkpoints} is not of the "
+                f"model in config.yaml: {error}"
+            ) from error
+        if len(start.memories) != len(self.memories):
+            raise UserError(
+                f"the checkpoint of step {start.step} in {self.run.checkpoints} holds the memories "
+                f"of {len(start.memories)} parts, config.yaml wants {len(self.memories)}: put "
+                "accumulate back"
+            )
         for part, memory in enumerate(start.memories):
             if memory is not None:
                 assert isinstance(memory, StreamState)
@@ -304,10 +325,17 @@ class _Trainer:
             dict(self.model.state_dict()),
             checkpoint.pack(self.optimizer),
             list(self.memories),
+            self.config.plain(),
         )
-        wait = self.accelerator.wait_for_everyone
-        keep = self.settings.keep
-        checkpoint.save(self.run.checkpoints, now, keep, self.rank, self.processes, wait)
+        checkpoint.save(
+            self.run.checkpoints,
+            now,
+            self.settings.keep,
+            self.rank,
+            self.processes,
+            self.accelerator.wait_for_everyone,
+            self.run.going_on(self.processes),
+        )
 
 
 def make_optimizer(model: SequenceModel, settings: Training) -> torch.optim.Optimizer:

@@ -47,14 +47,20 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
-    """Yield a question to ask between steps: has somebody pressed Ctrl-C or sent SIGTERM?"""
+    """Yield a question to ask between steps: has somebody pressed Ctrl-C or sent SIGTERM?
+
+    Asked a second time, it does not wait for the step to end: `KeyboardInterrupt`.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
     asked: list[int] = []
 
+    # Of Ctrl-C in a terminal we hear twice under torchrun, which passes on what it has heard.
+    patience = 2 if "TORCHELASTIC_RUN_ID" in os.environ else 1
+
     def note(received: int, frame: object) -> None:
-        if asked:  # asked a second time: do not wait for the step to end
+        if len(asked) >= patience:
             raise KeyboardInterrupt
         asked.append(received)
 

@@ -1,18 +1,23 @@
 """A run is a plain folder: config.yaml, metrics.jsonl, checkpoints/, finally model.safetensors.
 
-A run on text has a vocabulary.json (one on translation a source-vocabulary.json too) and a
-text.digest, one that began with given weights a start.safetensors.
+finished.json beside that says which config it was trained with. A run on text has a vocabulary.json
+(one on translation a source-vocabulary.json too) and a text.digest, one that began with given
+weights a start.safetensors.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from mnemoscope import bounded
 from mnemoscope.data.text import Text
 from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.errors import UserError
@@ -24,6 +29,9 @@ from mnemoscope.models.translator import Translator
 from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
+from mnemoscope.training.metrics import read_metrics
+from mnemoscope.training.record import differences, is_record
+from mnemoscope.trust import UntrustedError
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class Run:
             if (folder / "config.yaml").is_file():
                 raise UserError(
                     f"{folder} exists already; choose another --out, or go on with it: "
-                    f"mnemoscope resume {folder}"
+                    f"{cls(folder, config).going_on()}"
                 )
             if folder.exists() and (not folder.is_dir() or _foreign(folder)):
                 raise UserError(f"{folder} exists already and is not a run; choose another --out")
@@ -55,6 +63,8 @@ class Run:
                 vocabulary.save(folder / name)
             if config.task.digest is not None:
                 write_whole(folder / "text.digest", config.task.digest.encode())
+            # What a kill left of another beginning must not become this one's.
+            (folder / "start.safetensors").unlink(missing_ok=True)
             if start is not None:
                 write_tensors(folder / "start.safetensors", dict(start.state_dict()), {})
             # Last, because it makes the folder a run that can be resumed.
@@ -65,15 +75,32 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
-        """Open a run that exists."""
+        """Open a run that exists. Names that are not ours are imported from trusted modules only
+        (`mnemoscope.trust`).
+        """
         path = Path(folder) / "config.yaml"
-        if not path.is_file():
+        if not os.path.exists(path):  # which never raises, whatever the name
             raise UserError(f"{folder} is not a run: there is no {path}")
         try:
-            content = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"cannot read {path}: {error}") from error
-        return cls(Path(folder), RunConfig.from_yaml(content, str(path)))
+            return cls(Path(folder), RunConfig.from_yaml(bounded.read_text(path), str(path)))
+        except UntrustedError:
+            raise
+        except UserError as error:
+            found = checkpoint.recorded(Path(folder) / "checkpoints")
+            if found is None:
+                raise
+            raise UserError(
+                f'{error}. What the file said stands under "config" in {found[2]}: put that into '
+                "it (JSON is YAML too)"
+            ) from error
+
+    def going_on(self, processes: int = 1) -> str:
+        """The command that goes on with this run."""
+        words = ["mnemoscope", "resume", str(self.folder)]
+        words += [word for module in self.config.modules for word in ("--trust", module)]
+        if processes > 1:
+            words = ["torchrun", "--nproc-per-node", str(processes), "-m", *words]
+        return shlex.join(words)
 
     @property
     def checkpoints(self) -> Path:
@@ -86,19 +113,8 @@ class Run:
         return (self.folder / "model.safetensors").is_file()
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All that was logged, one entry a line of metrics.jsonl."""
-        path = self.folder / "metrics.jsonl"
-        if not path.exists():
-            return []
-        entries = []
-        for line in path.read_text(errors="replace").splitlines():
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError:
-                break  # a line cut short by a kill; resuming writes it again
-            if isinstance(entry, dict) and "step" in entry:
-                entries.append(entry)
-        return entries
+        """All that was logged and is whole, one entry a line of metrics.jsonl."""
+        return read_metrics(self.folder / "metrics.jsonl")
 
     def log(self, **values: Any) -> None:
         """Append one line to the metrics."""
@@ -109,7 +125,7 @@ class Run:
         except OSError as error:
             raise UserError(
                 f"cannot write {path}: {error}. Checkpoints written before are intact; make room "
-                f"and go on with: mnemoscope resume {self.folder}"
+                f"and go on with: {self.going_on()}"
             ) from error
 
     def rewind(self, step: int) -> None:
@@ -117,17 +133,27 @@ class Run:
         kept = [json.dumps(entry) + "\n" for entry in self.metrics() if entry["step"] <= step]
         write_whole(self.folder / "metrics.jsonl", "".join(kept).encode())
 
+    def fresh(self) -> SequenceModel:
+        """The model with weights drawn from the seed."""
+        torch.manual_seed(derive(self.config.training.seed, "init"))
+        return self._build()
+
+    def _build(self) -> SequenceModel:
+        try:
+            return self.config.model.build()
+        # Sizes that no memory holds and no number of torch's counts.
+        except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
+            first = (str(error) or type(error).__name__).splitlines()[0]
+            raise UserError(f"cannot build the model of {self.folder}: {first}") from error
+
     def untrained(self) -> SequenceModel:
         """The model before its first step: as it was given, or fresh weights from the seed."""
-        torch.manual_seed(derive(self.config.training.seed, "init"))
-        model = self.config.model.build()
-        given = self.folder / "start.safetensors"
-        if given.is_file():
-            model.load_state_dict(read_tensors(given)[0])
-        return model
+        model, given = self.fresh(), self.folder / "start.safetensors"
+        return self._fill(model, read_tensors(given)[0]) if given.is_file() else model
 
     def finish(self, model: SequenceModel) -> None:
-        """Write the final weights; from here on the run is finished."""
+        """Write what the final weights were trained with, and them; the run is then finished."""
+        bounded.write_sealed(self.folder / "finished.json", {"config": self.config.plain()})
         write_tensors(self.folder / "model.safetensors", dict(model.state_dict()), {})
 
     @property
@@ -135,7 +161,15 @@ class Run:
         """The map between text and tokens, for a run on text."""
         if not isinstance(self.config.task, Text):
             raise UserError(f"{self.folder} was trained on {self.config.task_name}, not on text")
-        return Vocabulary.load(self.folder / "vocabulary.json")
+        return self._vocabulary("vocabulary.json")
+
+    def _vocabulary(self, name: str) -> Vocabulary:
+        """A vocabulary as it was kept; one that was deleted is made from the text again."""
+        path = self.folder / name
+        if not path.exists():
+            self.check_text()
+            self.config.task.vocabularies[name].save(path)
+        return Vocabulary.load(path, "delete it: it is made again from the text of the run")
 
     def translator(self) -> Translator:
         """The trained model with its vocabularies, for a run on translation."""
@@ -146,36 +180,99 @@ class Run:
         model = self.model()
         assert isinstance(model, SourceModel)
         files = ("source-vocabulary.json", "vocabulary.json")
-        return Translator(model, *(Vocabulary.load(self.folder / name) for name in files))
+        return Translator(model, *(self._vocabulary(name) for name in files))
 
     def check_text(self) -> None:
         """Raise `UserError` when a run on text would go on with another text."""
-        known = self.folder / "text.digest"
-        if not known.is_file():
+        path = self.folder / "text.digest"
+        if not path.exists():
             return
-        if known.read_text() != self.config.task.digest:
+        remedy = "delete it, and nobody asks whether the text is still the one the run began with"
+        try:
+            known = bounded.read_text(path)
+        except UserError as error:
+            raise UserError(f"{error}: {remedy}") from error
+        digest = self.config.task.digest or ""
+        if len(known) != len(digest):
+            raise UserError(f"{path} is damaged (it holds no digest): {remedy}")
+        if known != digest:
             raise UserError(
                 f"the text of {self.folder} is not the one it began with: put it back, or train "
                 "anew with another --out"
             )
 
+    def check_config(self, recorded: dict[str, Any] | None, when: str) -> None:
+        """Raise `UserError` when config.yaml is not what weights were trained with ``when``.
+
+        Versions that recorded nothing are taken at their word. The device is where a run is, not
+        what it is; where a text lies does not matter as long as its digest is known.
+        """
+        if recorded is None:
+            return
+        free = {"training.device"}
+        if (self.folder / "text.digest").is_file():
+            free |= {"task.source", "task.corpus"}
+        found = differences(recorded, self.config, when, free)
+        if found:
+            raise UserError(
+                f"{self.folder / 'config.yaml'} is not what this run was trained with "
+                f"({'; '.join(found)}): put the old values back. To train its weights on with "
+                "other options, put them back and begin a new run in Python: "
+                f"ms.train({self.config.task_name!r}, ms.load({str(self.folder)!r}), "
+                "out='another/folder', …)"
+            )
+
+    def newest(self, rank: int = 0, processes: int | None = None) -> checkpoint.Checkpoint | None:
+        """The newest checkpoint that is whole, if config.yaml is still what it was made with."""
+        found = checkpoint.newest(self.checkpoints, rank, processes)
+        if found is not None:
+            self.check_config(found.config, f"at step {found.step}")
+        return found
+
+    def final(self) -> dict[str, Tensor]:
+        """The final weights, whole and of the config that lies beside them."""
+        self.check_config(self._trained_with(), "at its end")
+        try:
+            return read_tensors(self.folder / "model.safetensors")[0]
+        except UserError as error:
+            found = self.newest()
+            where = "from the beginning" if found is None else f"from step {found.step}"
+            raise UserError(
+                f"{error}. Delete it and train the last steps again: {self.going_on()} goes on "
+                f"{where}"
+            ) from error
+
+    def _trained_with(self) -> dict[str, Any] | None:
+        """The config of the final weights, None when a version wrote them that kept none."""
+        path = self.folder / "finished.json"
+        if not path.exists():
+            return None
+        remedy = "delete it, and config.yaml is trusted to be what the model was trained with"
+        facts = bounded.read_sealed(path, remedy)
+        recorded = facts.get("config") if isinstance(facts, dict) else None
+        if not is_record(recorded):
+            raise UserError(f"{path} is damaged (it names no config): {remedy}")
+        return recorded
+
     def model(self) -> SequenceModel:
         """The trained model, or the newest one of a run that is not finished yet."""
         if self.finished:
-            weights, _ = read_tensors(self.folder / "model.safetensors")
+            weights = self.final()
         else:
-            found = checkpoint.newest(self.checkpoints)
+            found = self.newest()
             if found is None:
                 raise UserError(f"{self.folder} holds no weights yet")
             weights = found.model
-        model = self.config.model.build()
+        return self._fill(self._build(), weights).eval()
+
+    def _fill(self, model: SequenceModel, weights: dict[str, Tensor]) -> SequenceModel:
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:
             raise UserError(
                 f"the weights in {self.folder} are not of the model in its config.yaml: {error}"
             ) from error
-        return model.eval()
+        return model
 
 
 def _foreign(folder: Path) -> bool:

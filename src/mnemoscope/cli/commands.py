@@ -1,0 +1,16 @@
+"""Every command, gathered; importing this file is what makes them known to the application.
+
+Nothing here imports torch before a command has understood what it was asked for.
+"""
+
+from __future__ import annotations
+
+from mnemoscope.cli import lens, listing, machine, runs, scope, translation  # noqa: F401
+from mnemoscope.cli.app import app
+from mnemoscope.cli.documents import documents
+from mnemoscope.cli.past import past
+
+app.command(documents)
+app.command(past)
+
+__all__ = ["app"]
