@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mnemoscope import report
 from mnemoscope.document import Report, Reproduce, Section
 from mnemoscope.errors import InterruptedRunError, UserError
+from mnemoscope.interrupts import postponed
 from mnemoscope.registry import find
 from mnemoscope.studies.folder import RESULT, claimed, known_result, options_yaml, write_result
 from mnemoscope.studies.notices import collected
@@ -81,6 +82,8 @@ def _answer(
     config: Study, folder: Path, jobs: int, here: dict[str, str], notices: list[str]
 ) -> dict[str, Any]:
     """Run a study; one that is live has a page meanwhile."""
+    with postponed():
+        import torch  # noqa: F401
     began = shown = time.perf_counter()
 
     def made(result: dict[str, Any]) -> dict[str, Any]:

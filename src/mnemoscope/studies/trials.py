@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemoscope.errors import UserError
+from mnemoscope.interrupts import postponed
 from mnemoscope.progress import progress
 from mnemoscope.studies.aside import put_aside
 from mnemoscope.studies.kept import (
@@ -146,7 +147,9 @@ def _side_by_side(
     with progress(label, len(calls)) as show:
         owner = os.getpid()
         work = (joblib.delayed(_call)(name, owner, *call) for name, call in calls.items())
-        for name, kept in pool(work):
+        with postponed():  # processes start here; Ctrl-C is for their owner, which ends them
+            answers = pool(work)
+        for name, kept in answers:
             found[name] = kept
             tell(name, kept.values)
             show(len(found), name)
