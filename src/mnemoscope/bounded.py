@@ -61,8 +61,9 @@ def read_text(path: str | Path, most: int = MOST_TEXT) -> str:
 def read_json(path: str | Path, remedy: str, most: int = MOST_JSON) -> Any:
     """Return what a JSON file says; ``remedy`` tells what to do when it is damaged."""
     try:
-        return json.loads(read_text(path, most))
-    # ValueError covers numbers of thousands of digits, RecursionError brackets without end.
+        return json.loads(read_bytes(path, most).decode("utf-8"))
+    # ValueError covers what is no UTF-8 and numbers of thousands of digits, RecursionError
+    # brackets without end.
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is damaged ({_first_line(error)}): {remedy}") from error
 

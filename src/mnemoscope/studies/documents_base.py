@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mnemoscope.bounded import read_sealed, write_sealed
 from mnemoscope.data.documents import Document, read_documents
 from mnemoscope.data.vocabulary import Merges
+from mnemoscope.errors import UserError
 from mnemoscope.progress import progress
 from mnemoscope.seeds import derive
+from mnemoscope.studies.kept import file_digest
+from mnemoscope.studies.notices import notice
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 LENGTH, ROWS, LR = 64, 16, 3e-3
+WEIGHTS, SEAL = "model.safetensors", "sealed.json"
 
 
 def halves() -> tuple[list[Document], list[Document]]:
@@ -54,10 +60,25 @@ def small_model(
     # Its notes on optional parts of itself, and bars that last a blink, concern nobody here.
     logging.getLogger("transformers").setLevel(logging.ERROR)
     disable_progress_bar()
-    if not (folder / "config.json").is_file():
+    if not _is_whole(folder, steps):
         _train(folder, width, layers, words, steps)
     model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
     return model.eval(), AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+def _is_whole(folder: Path, steps: int) -> bool:
+    """Whether the model that lies there is the one that would be trained."""
+    if not (folder / SEAL).exists():  # older versions left none
+        return (folder / "config.json").is_file() and (folder / WEIGHTS).is_file()
+    try:
+        found = read_sealed(folder / SEAL, "the small model is trained again")
+    except UserError as error:
+        notice(f"{error}.")
+        return False
+    if found == {"steps": steps, "weights": file_digest(folder / WEIGHTS)}:
+        return True
+    notice(f"{folder} is damaged, or of other options: the small model is trained again.")
+    return False
 
 
 def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> None:
@@ -87,9 +108,19 @@ def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> Non
         return ids[starts + torch.arange(LENGTH)]
 
     train(model, batch, steps, "small model")
-    folder.mkdir(parents=True, exist_ok=True)
-    PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer).save_pretrained(folder)
-    model.save_pretrained(folder)
+    # Whole or not at all: whoever is killed here leaves no folder that looks finished.
+    draft = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer).save_pretrained(draft)
+    model.save_pretrained(draft)
+    write_sealed(draft / SEAL, {"steps": steps, "weights": file_digest(draft / WEIGHTS)})
+    if not folder.exists():
+        draft.rename(folder)
+        return
+    # By these two a folder is known as whole: they come last.
+    for path in sorted(draft.iterdir(), key=lambda path: (path.name in (WEIGHTS, SEAL), path.name)):
+        path.replace(folder / path.name)
+    draft.rmdir()
 
 
 def train(model: Any, batch: Callable[[int], Tensor], steps: int, label: str) -> None:
