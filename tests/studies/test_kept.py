@@ -232,3 +232,21 @@ def test_a_seal_around_something_else_is_no_answer(done: tuple[Path, Any], tmp_p
     for facts in ([], {}, {**read_sealed(answer, ""), "version": 0}):
         write_sealed(answer, facts)
         assert examined(folder)[0] == done[1]
+
+
+def test_a_finished_run_that_is_damaged_is_told_with_a_remedy(
+    done: tuple[Path, Any], tmp_path: Path
+) -> None:
+    for name, content in {"metrics.jsonl": b"{}\n", "model.safetensors": b"nothing"}.items():
+        folder = shutil.copytree(done[0], tmp_path / name)
+        (folder / "rnn" / "examined.json").unlink()
+        (folder / "rnn" / name).write_bytes(content)
+        with pytest.raises(UserError, match=f"{name}.*delete that folder: the trial is trained"):
+            run_trials(trials(), folder, with_model, jobs=1, label="test")
+        shutil.rmtree(folder / "rnn")
+        assert examined(folder)[0] == done[1]
+
+
+def with_model(folder: Path) -> dict[str, float]:
+    Run.open(folder).model()
+    return last_loss(folder)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mnemoscope.errors import UserError
 from mnemoscope.interrupts import postponed
@@ -30,6 +30,9 @@ from mnemoscope.studies.kept import (
     say_again,
 )
 from mnemoscope.training.config import RunConfig
+
+if TYPE_CHECKING:
+    from mnemoscope.training.run import Run
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,33 @@ def _run(trial: Trial, folder: Path, examine: Examine) -> Kept:
     try:
         begun = (home / "config.yaml").is_file()
         run = resume(home, silent=True) if begun else train(trial.config, home, silent=True)
-        values = examine(run.folder)
     except DivergedError as error:
         values = {"diverged": str(error)}
+    else:
+        try:
+            _check_log(run)
+            values = examine(run.folder)
+        except UserError as error:
+            raise UserError(
+                f"cannot examine {home}: {error}. If it is damaged, delete that folder: the trial "
+                "is trained again"
+            ) from error
     return keep(home / "examined.json", identity(), values, "aside" if moved else why)
+
+
+def _check_log(run: Run) -> None:
+    """Refuse a log that lacks looks at held-out data: curves and choices are made from them."""
+    settings = run.config.training
+    wanted = {
+        settings.steps,
+        *range(settings.evaluate_every, settings.steps, settings.evaluate_every),
+    }
+    known = {entry["step"] for entry in run.metrics() if "valid_loss" in entry}
+    if not wanted <= known:
+        lost = sorted(wanted - known)[0]
+        raise UserError(
+            f"{run.folder / 'metrics.jsonl'} is damaged: nothing is said of step {lost}"
+        )
 
 
 # Trains and measures what a name stands for; plain values that JSON can hold.
