@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -42,3 +43,12 @@ class Tiny(Study):
 
 def last_loss(folder: Path) -> dict[str, Any]:
     return {"loss": Run.open(folder).metrics()[-1]["valid_loss"]}
+
+
+class Waiting(Tiny):
+    """Says that it works, until it is told that this is enough."""
+
+    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+        print("works", flush=True)
+        sys.stdin.readline()
+        raise UserError("enough")

@@ -49,7 +49,8 @@ def recall(path: Path, of: Mapping[str, Any]) -> tuple[Kept | None, str]:
     try:
         facts = read_sealed(path, "it is computed again")
     except UserError:
-        return None, "unsealed" if not sealed(path) and _answers(path) else "damaged"
+        # Older versions sealed nothing, but they always said something.
+        return None, "unsealed" if _object(path) and not sealed(path) else "damaged"
     if not isinstance(facts, dict) or set(facts) != {"version", "of", "values", "again"}:
         return None, "damaged"
     if facts["version"] != VERSION or facts["of"] != of:
@@ -66,20 +67,15 @@ def keep(path: Path, of: Mapping[str, Any], values: Mapping[str, Any], again: st
 
 def sealed(path: Path) -> bool:
     """Whether a file claims a seal, fitting or not: what older versions wrote has none."""
+    return "seal" in _object(path)
+
+
+def _object(path: Path) -> dict[str, Any]:
     try:
         content = read_json(path, "")
     except UserError:
-        return False
-    return isinstance(content, dict) and "seal" in content
-
-
-def _answers(path: Path) -> bool:
-    """Whether a file could be an answer of an older version: an object that says something."""
-    try:
-        content = read_json(path, "")
-    except UserError:
-        return False
-    return isinstance(content, dict) and bool(content)
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def asked(call: Callable[..., Any]) -> str:
