@@ -259,6 +259,13 @@ def test_where_nothing_can_be_written_nothing_is(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("place", ["letter/study", "letter", "x" * 300, "a\0b"])
+def test_a_place_where_no_folder_can_be_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "letter").write_text("mine")
+    assert complaint(lambda: tiny(tmp_path / place))
+    assert [path.name for path in tmp_path.iterdir()] == ["letter"]
+
+
 def test_a_study_that_is_worked_on_is_left_alone(done: Published, tmp_path: Path) -> None:
     folder = copied(done, tmp_path)
     with held(folder, "busy"), pytest.raises(UserError, match="another process is working on"):
