@@ -227,6 +227,8 @@ def refusals(tmp_path: Path) -> dict[str, dict[str, Any]]:
         "waves model": {"name": "waves", "real": missing},
         "documents": {"name": "documents", "source": missing, "base_steps": 1},
         "documents model": {"name": "documents", "model": missing},
+        "past window": {"name": "past", "topic_window": 400},
+        "past read": {"name": "past", "topic_read": 100},
         "heads": {"name": "waves", "width": 63},
         "many": {"name": "lag", "learning_rates": "0.001,0.0010000001"},
         "device": {"name": "lag", "device": "abacus"},

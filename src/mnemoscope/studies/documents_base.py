@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LENGTH, ROWS, LR = 64, 16, 3e-3
+POSITIONS = 512
 WEIGHTS, SEAL = "model.safetensors", "sealed.json"
 
 
@@ -94,7 +95,7 @@ def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> Non
         intermediate_size=4 * width,
         num_hidden_layers=layers,
         num_attention_heads=4,
-        max_position_embeddings=512,
+        max_position_embeddings=POSITIONS,
         bos_token_id=None,
         eos_token_id=None,
     )
