@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
-import json
-import os
 import shlex
 import time
-import webbrowser
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +14,7 @@ import yaml
 from mnemoscope import report
 from mnemoscope.document import Report, Reproduce
 from mnemoscope.errors import UserError, suggestion
-from mnemoscope.files import held, write_whole
+from mnemoscope.publish import Published, study, typed
 from mnemoscope.registry import ATTACHED, find, model_kind
 from mnemoscope.training.asked import resolve
 from mnemoscope.trust import Modules, trusted, trusting
@@ -29,11 +24,20 @@ if TYPE_CHECKING:
     from mnemoscope.models.config import ModelConfig
     from mnemoscope.models.model import SequenceModel
     from mnemoscope.models.translator import Translator
-    from mnemoscope.studies.study import Study
     from mnemoscope.training.run import Run
 
-# Seconds between pages of a study that shows what it has while it runs.
-SHOW_EVERY = 15
+__all__ = [
+    "Published",
+    "attach",
+    "build",
+    "lens",
+    "load",
+    "resume",
+    "stream",
+    "study",
+    "train",
+    "translator",
+]
 
 
 def build(
@@ -177,7 +181,7 @@ def lens(
     given = {key: value for key, value in options.items() if value is not None}
     if "tags" in given:
         given["tags"] = "FILE"
-    shown += "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in given.items())
+    shown += "".join(f" --{key.replace('_', '-')} {typed(v)}" for key, v in given.items())
     with trusting(trust):
         shown += "".join(f" --trust {module}" for module in trusted())
     command = f"mnemoscope lens {name} {shown} --out {shlex.quote(str(folder))}"
@@ -192,107 +196,3 @@ def lens(
     page = report.write(document, folder)
     report.write_data(document, folder)
     return page
-
-
-@dataclass(frozen=True)
-class Published:
-    """A study that has been run: its page, and its result as plain values."""
-
-    page: Path
-    result: dict[str, Any]
-
-    def open(self) -> None:
-        """Show the page in the browser."""
-        webbrowser.open(self.page.absolute().as_uri())
-
-
-def study(
-    name: str,
-    preset: str = "quick",
-    out: str | Path | None = None,
-    jobs: int | None = None,
-    images: bool = False,
-    **options: Any,
-) -> Published:
-    """Run a study, or go on with one that was stopped, and write its page.
-
-    Leaves ``report.html``, ``result.json`` and ``figures/*.csv`` in ``out``; ``images`` adds the
-    figures as SVG and PNG. ``jobs`` trainings run at the same time, by default one a core.
-    """
-    kind: type[Study] = find("study", name)
-    config = kind.preset(preset, **options)
-    folder = Path(out or Path("runs") / f"{name}-{preset}")
-    if jobs is not None and jobs < 1:
-        raise UserError(f"jobs must be at least 1, not {jobs}")
-    mark = _claim(folder, name, config)
-    known = folder / "result.json"
-    changed = "".join(f" --{key.replace('_', '-')} {_typed(v)}" for key, v in options.items())
-    command = f"mnemoscope study {name} --preset {preset}{changed} --out {shlex.quote(str(folder))}"
-
-    def told(result: dict[str, Any], made: dict[str, Any]) -> Report:
-        here = made | {"command": command, "config": _yaml(name, config)}
-        here["date"] = datetime.datetime.fromisoformat(made["date"])
-        sections = config.tell(result, folder)
-        return Report(config.title, config.question, sections, Reproduce(**here))
-
-    with held(mark, f"working on {folder}"):
-        if known.is_file():
-            result = json.loads(known.read_text())
-        else:
-            jobs = jobs or _cores()
-            began = shown = time.perf_counter()
-
-            def made() -> dict[str, Any]:
-                here = Reproduce.here("", "", time.perf_counter() - began, jobs or 1)
-                return {**vars(here), "date": here.date.isoformat()}
-
-            def share(partial: dict[str, Any]) -> None:
-                nonlocal shown
-                if time.perf_counter() - shown >= SHOW_EVERY:
-                    report.write(told(partial, made()), folder)
-                    shown = time.perf_counter()
-
-            result = config.run_live(folder, jobs, share)
-            result["made"] = made()
-            write_whole(known, json.dumps(result).encode())
-    document = told(result, result["made"])
-    page = report.write(document, folder)
-    report.write_data(document, folder)
-    if images:
-        report.write_images(document, folder)
-    return Published(page, result)
-
-
-def _cores() -> int:
-    """Cores this process may use, which in a container are fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _claim(folder: Path, name: str, config: Study) -> Path:
-    """Make the folder this study's own; what another study left there is never mixed in."""
-    mark, content = folder / "study.yaml", _yaml(name, config)
-    # A mark alone is what a study left that was refused before its first training.
-    begun = folder.is_dir() and any(
-        path != mark and path.suffix != ".part" for path in folder.iterdir()
-    )
-    if mark.is_file() and begun:
-        if mark.read_text() != content:
-            raise UserError(
-                f"{folder} holds a study with other options (see {mark}); choose another --out"
-            )
-    elif begun or (folder.exists() and not folder.is_dir()):
-        raise UserError(f"{folder} exists already and is not a study; choose another --out")
-    else:
-        write_whole(mark, content.encode())
-    return mark
-
-
-def _yaml(name: str, config: Study) -> str:
-    values = {"study": name, **config.model_dump(mode="json")}
-    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None)
-
-
-def _typed(value: Any) -> str:
-    return shlex.quote(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))

@@ -71,7 +71,8 @@ def read_json(path: str | Path, remedy: str, most: int = MOST_JSON) -> Any:
     """Return what a JSON file says; ``remedy`` tells what to do when it is damaged."""
     try:
         return json.loads(read_bytes(path, most).decode("utf-8"))
-    # ValueError covers numbers of thousands of digits, RecursionError brackets without end.
+    # ValueError covers what is no UTF-8 and numbers of thousands of digits, RecursionError
+    # brackets without end.
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is damaged ({_first_line(error)}): {remedy}") from error
 

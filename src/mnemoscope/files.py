@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Iterator
@@ -10,23 +11,50 @@ from pathlib import Path
 
 from mnemoscope.errors import UserError
 
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def held(path: Path, doing: str, wanted: bool = True) -> Iterator[None]:
-    """Keep other processes from doing the same at the same time; the system lets go with us."""
+    """Keep other processes from doing the same at the same time; the system lets go with us.
+
+    ``path`` is a file or a folder. What is held is what lies there now, so it should be something
+    that nobody replaces while work goes on.
+    """
+    handle = _hold(path, doing) if wanted else None
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _hold(path: Path, doing: str) -> int | None:
     try:
         import fcntl
     except ImportError:  # Windows has no such locks
-        wanted = False
-    if not wanted:
-        yield
-        return
-    with open(path, "rb") as file:
+        return None
+    while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle = os.open(path, os.O_RDONLY)
+        except PermissionError as error:
+            raise UserError(f"cannot open {path}: {error.strerror}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Between opening and holding, somebody may have put another file in its place.
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle
+            os.close(handle)
         except BlockingIOError:
+            os.close(handle)
             raise UserError(f"another process is {doing}: wait for it, or stop it first") from None
-        yield
+        except FileNotFoundError:
+            os.close(handle)
+            raise
+        except OSError as error:  # some file systems of networks have no locks
+            os.close(handle)
+            log.warning("%s cannot be held (%s): start nothing else there", path, error.strerror)
+            return None
 
 
 def write_whole(path: Path, content: bytes) -> Path:

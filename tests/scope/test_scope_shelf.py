@@ -62,7 +62,7 @@ def test_a_study_that_is_held_runs_even_when_it_writes_nothing(study: Path) -> N
     for path in study.rglob("*"):
         os.utime(path, (old, old))
     library = Library(study.parent)
-    with held(study / "study.yaml", "running"):
+    with held(study, "running"):
         assert library.study("lag-quick")["running"]
         # To look is not to hold.
         assert library.news()["studies"][0]["running"]

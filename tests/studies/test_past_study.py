@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from mnemoscope.errors import UserError
 
 pytest.importorskip("transformers")
 
+from mnemoscope.studies.documents_base import small_model
+from mnemoscope.studies.notices import collected
 from mnemoscope.studies.past import KINDS, TEXTS, PastStudy
 from mnemoscope.studies.past_fits import best_without_past, made_up
 
@@ -82,3 +85,39 @@ def test_the_bound_is_that_of_an_observer_who_counts() -> None:
 def test_options_that_cannot_be() -> None:
     with pytest.raises(UserError, match="own=64 must be less than words=64"):
         PastStudy.preset("quick", own=64)
+
+
+def test_a_small_model_that_was_changed_is_trained_again(folder: Path, tmp_path: Path) -> None:
+    home = Path(shutil.copytree(folder / "small", tmp_path / "small"))
+    weights = home / "model.safetensors"
+    true, mark = weights.read_bytes(), weights.stat().st_mtime_ns
+    small_model(home, steps=2)
+    assert weights.stat().st_mtime_ns == mark
+    for damage in (true[:-1], bytes([true[0] ^ 1]) + true[1:]):
+        weights.write_bytes(damage)
+        with collected() as notices:
+            small_model(home, steps=2)
+        assert weights.read_bytes() == true
+        assert "the small model is trained again" in notices[0]
+    (home / "sealed.json").write_bytes(b"\xff")
+    small_model(home, steps=2)
+    # A folder without a seal is of an older version, or was cut off.
+    (home / "sealed.json").unlink()
+    mark = weights.stat().st_mtime_ns
+    small_model(home, steps=2)
+    assert weights.stat().st_mtime_ns == mark
+    weights.unlink()
+    (home / "letter.txt").write_text("mine")
+    small_model(home, steps=2)
+    assert weights.read_bytes() == true
+    assert (home / "letter.txt").read_text() == "mine"
+
+
+def test_a_fit_that_was_changed_is_measured_again(folder: Path, tmp_path: Path) -> None:
+    home = Path(shutil.copytree(folder, tmp_path / "study"))
+    before = json.loads((home / "result.json").read_text())
+    (home / "result.json").unlink()
+    (home / "fits" / "made-up-seed-1.json").write_text("{}")
+    after = ms.study("past", out=home, jobs=1, **SMALL)
+    assert after.result["fits"] == before["fits"]
+    assert "1 of 4 trials was measured again" in after.page.read_text()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mnemoscope as ms
-from mnemoscope import api
+from mnemoscope import publish
 from mnemoscope.api import Published
 from mnemoscope.errors import UserError
 from mnemoscope.studies.retention import CONTESTANTS, RetentionStudy
@@ -52,7 +52,7 @@ def test_pages_on_the_way_say_what_is_missing(
         shared.append(copy.deepcopy(result) | {"page": page.is_file() and page.read_text()})
         return told(self, result, folder)
 
-    monkeypatch.setattr(api, "SHOW_EVERY", 0)
+    monkeypatch.setattr(publish, "SHOW_EVERY", 0)
     monkeypatch.setattr(RetentionStudy, "tell", keep)
     few = {"memories": "gru,cache", "token_widths": "8", "kept": "8", "widths": "8"}
     ms.study("retention", "smoke", out=tmp_path / "a", jobs=1, **few)

@@ -6,7 +6,11 @@ Nothing here imports torch before a command has understood what it was asked for
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,7 @@ from rich.markup import escape
 
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import Options, Trust, examples, pairs
-from mnemoscope.errors import UserError
+from mnemoscope.errors import InterruptedRunError, UserError
 from mnemoscope.registry import find
 from mnemoscope.trust import trusting
 
@@ -114,7 +118,7 @@ def study(
 
     console = Console()
     given = pairs(options)
-    with trusting(trust):
+    with trusting(trust), _stopped_by_one_ended_by_two():
         if find("study", name).live:
             folder = (out or Path("runs") / f"{name}-{preset}").absolute()
             console.print(f"page so far  {escape(str(folder / 'report.html'))}", soft_wrap=True)
@@ -122,6 +126,27 @@ def study(
     page = published.page.absolute()
     console.print(f"[bold]page[/bold]    {escape(str(page))}", soft_wrap=True)
     console.print(f"result  {escape(str(page.with_name('result.json')))}", soft_wrap=True)
+
+
+@contextmanager
+def _stopped_by_one_ended_by_two() -> Iterator[None]:
+    """Ctrl-C stops a study in order, which takes a moment; a second one does not wait for that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(received: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except (KeyboardInterrupt, InterruptedRunError):
+        before = signal.SIG_DFL
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @app.command(

@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mnemoscope.bounded import MOST_TEXT, read_json
 from mnemoscope.errors import UserError
+from mnemoscope.files import write_whole
 from mnemoscope.lenses.capture import Observed, estimate, observe
 from mnemoscope.lenses.reader import open_reader, to_batches
 
@@ -51,7 +53,8 @@ def save(
                 files[name] = _room(folder / f"{name}.safetensors", name, value, kept)
             files[name][done : done + len(value)] = value.cpu()
         done += len(seen)
-    (folder / "sites.json").write_text(json.dumps([n for n in files if n[:6] != "token."]))
+    names = [name for name in files if not name.startswith("token.")]
+    write_whole(folder / "sites.json", json.dumps(names).encode())
     return folder
 
 
@@ -75,20 +78,50 @@ def _room(path: Path, name: str, like: Tensor, rows: int) -> Tensor:
 
 def saved(folder: str | Path, batch: int = 4096) -> Iterator[Observed]:
     """Yield what `save` wrote, ``batch`` tokens at a time, without loading the files whole."""
-    from safetensors import safe_open
-
     folder = Path(folder)
-    try:
-        sites = json.loads((folder / "sites.json").read_text())
-    except OSError as error:
-        raise UserError(f"{folder} holds nothing that was captured: {error}") from error
+    sites = _sites(folder)
     names = [*(f"token.{name}" for name in _COLUMNS), *sites]
-    files: dict[str, Any] = {
-        n: safe_open(str(folder / f"{n}.safetensors"), framework="pt") for n in names
-    }
-    slices = {name: file.get_slice(name) for name, file in files.items()}
-    total = slices["token.tokens"].get_shape()[0]
+    slices = {name: _slice(folder / f"{name}.safetensors", name) for name in names}
+    rows = {name: one.get_shape()[0] if one.get_shape() else 0 for name, one in slices.items()}
+    total = rows["token.tokens"]
+    for name, count in rows.items():
+        if count != total:
+            raise UserError(
+                f"{folder / name}.safetensors is damaged (it has {count} rows, others {total}): "
+                f"delete {folder} and capture it again"
+            )
     for at in range(0, total, batch):
         part = {name: one[at : at + batch] for name, one in slices.items()}
         columns = {name: part[f"token.{name}"].numpy() for name in _COLUMNS}
         yield Observed(**columns, sites={name: part[name] for name in sites})
+
+
+def _sites(folder: Path) -> list[str]:
+    """The sites that were captured, each of which has its file; none has a file but no name."""
+    path, remedy = folder / "sites.json", f"delete {folder} and capture it again"
+    if not path.is_file():
+        raise UserError(f"{folder} holds nothing that was captured: there is no {path}")
+    found = read_json(path, remedy, MOST_TEXT)
+    files = {file.name.removesuffix(".safetensors") for file in folder.glob("*.safetensors")}
+    there = {name for name in files if not name.startswith("token.")}
+    if (
+        not isinstance(found, list)
+        or not all(isinstance(name, str) for name in found)
+        or len(set(found)) < len(found)
+        or set(found) != there
+    ):
+        raise UserError(f"{path} is damaged (its sites are not those in {folder}): {remedy}")
+    return found
+
+
+def _slice(path: Path, name: str) -> Any:
+    """One tensor in a file, of which nothing is read yet."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        file: Any = safe_open(str(path), framework="pt")
+        return file.get_slice(name)
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"{path} cannot be read ({error}): delete {path.parent} and capture it again"
+        ) from error

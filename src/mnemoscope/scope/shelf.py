@@ -22,7 +22,7 @@ DEEPEST, MOST = 4, 2000
 MOST_FOLDERS = 20_000
 # What was written to so recently is being worked on, in seconds.
 RECENT = 60
-# Where Linux lists which files are held; a study holds its own while it runs.
+# Where Linux lists what is held; a study holds its folder while it runs.
 LOCKS = Path("/proc/locks")
 SKIPPED = {"checkpoints", "figures"}
 # Files that say what a folder is.
@@ -157,8 +157,7 @@ def study_of(item: Item) -> Json:
         "begun": len(runs),
         "done": len(done),
         "finished": finished,
-        "running": not finished
-        and (_held(item.path / "study.yaml") or any(_fresh(log) for log in logs)),
+        "running": not finished and (_held(item.path) or any(_fresh(log) for log in logs)),
         "page": records.is_file(item.path / "report.html"),
         # A page that is written again while the study runs has to be shown again.
         "written": _written(item.path / "report.html"),

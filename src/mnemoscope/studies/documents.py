@@ -165,6 +165,7 @@ class DocumentsStudy(Study):
         """Train every setting × seed and measure each."""
         from mnemoscope.studies.documents_base import small_model
 
+        self._check()
         if self.model is None:
             small_model(folder / "small", steps=self.base_steps)
         names = [f"{name} seed {seed}" for seed in range(self.seeds) for name in self.settings()]
@@ -185,6 +186,19 @@ class DocumentsStudy(Study):
             "many": list(self.many),
             "model": self.model or "the small model",
         }
+
+    def _check(self) -> None:
+        """Refuse what is not there before anything is trained."""
+        from mnemoscope.data.documents import read_documents
+        from mnemoscope.models.huggingface.config import DocumentOptions
+        from mnemoscope.models.huggingface.loading import architecture
+
+        for setting in self.settings().values():
+            DocumentOptions.make(**setting["options"])
+        if self.source is not None:
+            read_documents(self.source)
+        if self.model is not None:
+            architecture(self.model)
 
     def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
         """Say and draw what was seen."""

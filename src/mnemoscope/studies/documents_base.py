@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mnemoscope.bounded import read_sealed, write_sealed
 from mnemoscope.data.documents import Document, read_documents
 from mnemoscope.data.vocabulary import Merges
+from mnemoscope.errors import UserError
 from mnemoscope.models.huggingface.loading import load_model
 from mnemoscope.models.huggingface.quiet import quiet
 from mnemoscope.progress import progress
 from mnemoscope.seeds import derive
+from mnemoscope.studies.kept import file_digest
+from mnemoscope.studies.notices import notice
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 LENGTH, ROWS, LR = 64, 16, 3e-3
+POSITIONS = 512
+WEIGHTS, SEAL = "model.safetensors", "sealed.json"
 
 
 def halves() -> tuple[list[Document], list[Document]]:
@@ -49,11 +56,26 @@ def small_model(
     folder: Path, width: int = 96, layers: int = 4, words: int = 1024, steps: int = 400
 ) -> tuple[Any, Any]:
     """Load the small model and its tokenizer, or train them once and leave them in ``folder``."""
-    if not (folder / "config.json").is_file():
+    if not _is_whole(folder, steps):
         # Its notes on optional parts of itself, and bars that last a blink, concern nobody here.
         with quiet():
             _train(folder, width, layers, words, steps)
     return load_model(str(folder))
+
+
+def _is_whole(folder: Path, steps: int) -> bool:
+    """Whether the model that lies there is the one that would be trained."""
+    if not (folder / SEAL).exists():  # older versions left none
+        return (folder / "config.json").is_file() and (folder / WEIGHTS).is_file()
+    try:
+        found = read_sealed(folder / SEAL, "the small model is trained again")
+    except UserError as error:
+        notice(f"{error}.")
+        return False
+    if found == {"steps": steps, "weights": file_digest(folder / WEIGHTS)}:
+        return True
+    notice(f"{folder} is damaged, or of other options: the small model is trained again.")
+    return False
 
 
 def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> None:
@@ -69,7 +91,7 @@ def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> Non
         intermediate_size=4 * width,
         num_hidden_layers=layers,
         num_attention_heads=4,
-        max_position_embeddings=512,
+        max_position_embeddings=POSITIONS,
         bos_token_id=None,
         eos_token_id=None,
     )
@@ -83,9 +105,19 @@ def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> Non
         return ids[starts + torch.arange(LENGTH)]
 
     train(model, batch, steps, "small model")
-    folder.mkdir(parents=True, exist_ok=True)
-    PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer).save_pretrained(folder)
-    model.save_pretrained(folder)
+    # Whole or not at all: whoever is killed here leaves no folder that looks finished.
+    draft = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer).save_pretrained(draft)
+    model.save_pretrained(draft)
+    write_sealed(draft / SEAL, {"steps": steps, "weights": file_digest(draft / WEIGHTS)})
+    if not folder.exists():
+        draft.rename(folder)
+        return
+    # By these two a folder is known as whole: they come last.
+    for path in sorted(draft.iterdir(), key=lambda path: (path.name in (WEIGHTS, SEAL), path.name)):
+        path.replace(folder / path.name)
+    draft.rmdir()
 
 
 def train(model: Any, batch: Callable[[int], Tensor], steps: int, label: str) -> None:

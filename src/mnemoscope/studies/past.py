@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from mnemoscope.document import Section
+from mnemoscope.studies.documents_base import POSITIONS
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import measure_all
 
@@ -56,6 +57,15 @@ class PastStudy(Study):
     def _few(self) -> Self:
         if self.own >= self.words:
             raise ValueError(f"own={self.own} must be less than words={self.words}")
+        if self.topic_read < 2 * self.topic_window:
+            raise ValueError(
+                f"topic_read={self.topic_read} is less than two windows of {self.topic_window}"
+            )
+        if self.topic_window + self.topic_window // 2 > POSITIONS:
+            raise ValueError(
+                f"topic_window={self.topic_window} and half of it cached are more than the "
+                f"{POSITIONS} positions of the small model"
+            )
         return self
 
     def run(self, folder: Path, jobs: int) -> dict[str, Any]:

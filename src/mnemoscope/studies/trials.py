@@ -1,12 +1,12 @@
 """Many small trainings side by side, each in a process and a folder of its own.
 
 A trial that was finished is not run again, one that was cut off is resumed: a study can be
-stopped at any moment and started again with the same command.
+stopped at any moment and started again with the same command. What lies in a trial's folder is
+believed only when it is of this very trial; see `kept`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -14,11 +14,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mnemoscope.files import write_whole
+from mnemoscope.errors import UserError
+from mnemoscope.interrupts import postponed
 from mnemoscope.progress import progress
+from mnemoscope.studies.aside import put_aside
+from mnemoscope.studies.kept import (
+    Kept,
+    asked,
+    config_digest,
+    file_digest,
+    keep,
+    recall,
+    say_again,
+)
 from mnemoscope.training.config import RunConfig
+from mnemoscope.trust import trusted, trusting
+
+if TYPE_CHECKING:
+    from mnemoscope.training.run import Run
 
 
 @dataclass(frozen=True)
@@ -39,46 +54,83 @@ def run_trials(
     examine: Examine,
     jobs: int,
     label: str,
-    keep: Callable[[str, dict[str, Any]], None] = lambda name, values: None,
+    tell: Callable[[str, dict[str, Any]], None] = lambda name, values: None,
 ) -> list[dict[str, Any]]:
     """Train all trials, ``jobs`` at a time, and return what ``examine`` says of each, in order.
 
     A trial whose loss left the finite numbers gives ``{"diverged": reason}`` and no more.
-    ``keep`` is told of each as it is finished, in the order in which they are.
+    ``tell`` is told of each as it is finished, in the order in which they are.
     """
-    import joblib
-
-    # One thread each: two processes with one thread do more small steps than one with two.
-    pool = joblib.Parallel(
-        n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
-    )
-    found: dict[str, dict[str, Any]] = {}
-    with progress(label, len(trials)) as show:
-        work = (joblib.delayed(_run)(trial, folder, examine, os.getpid()) for trial in trials)
-        for name, values in pool(work):
-            found[name] = values
-            keep(name, values)
-            show(len(found), name)
-    return [found[trial.name] for trial in trials]
+    _check(trials, folder)
+    calls = {trial.name: (_run, trial, folder, examine) for trial in trials}
+    found = _side_by_side(calls, jobs, label, tell)
+    say_again("examined", len(trials), {name: kept.again for name, kept in found.items()})
+    return [found[trial.name].values for trial in trials]
 
 
-def _run(trial: Trial, folder: Path, examine: Examine, owner: int) -> tuple[str, dict[str, Any]]:
+def _check(trials: Sequence[Trial], folder: Path) -> None:
+    """Refuse what cannot be trained before anything is: hours later is too late."""
+    names = [trial.name for trial in trials]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(
+                f"two trials are called {name!r}: something is named twice, or two numbers differ "
+                "too little to be told apart"
+            )
+    for trial in trials:
+        if not (folder / trial.name / "config.yaml").is_file():
+            trial.config.check()
+
+
+def _run(trial: Trial, folder: Path, examine: Examine) -> Kept:
     from mnemoscope.training.loop import DivergedError, resume, train
+    from mnemoscope.training.run import Run
 
-    if os.getpid() != owner:
-        _settle(owner)
     home = folder / trial.name
-    answer = home / "examined.json"
-    if answer.is_file():
-        return trial.name, json.loads(answer.read_text())
+    moved = put_aside(home, trial.config, folder / "put-aside")
+    # Also of a trial that is finished: a study of two texts would answer for neither.
+    Run(home, trial.config).check_text()
+
+    def identity() -> dict[str, Any]:
+        return {
+            "config": config_digest(home / "config.yaml"),
+            "model": file_digest(home / "model.safetensors"),
+            "asked": asked(examine),
+        }
+
+    kept, why = recall(home / "examined.json", identity())
+    if kept is not None:
+        return kept
     try:
         begun = (home / "config.yaml").is_file()
         run = resume(home, silent=True) if begun else train(trial.config, home, silent=True)
-        values = examine(run.folder)
     except DivergedError as error:
         values = {"diverged": str(error)}
-    write_whole(answer, json.dumps(values).encode())
-    return trial.name, values
+    else:
+        try:
+            _check_log(run)
+            values = examine(run.folder)
+        except UserError as error:
+            raise UserError(
+                f"cannot examine {home}: {error}. If it is damaged, delete that folder: the trial "
+                "is trained again"
+            ) from error
+    return keep(home / "examined.json", identity(), values, "aside" if moved else why)
+
+
+def _check_log(run: Run) -> None:
+    """Refuse a log that lacks looks at held-out data: curves and choices are made from them."""
+    settings = run.config.training
+    wanted = {
+        settings.steps,
+        *range(settings.evaluate_every, settings.steps, settings.evaluate_every),
+    }
+    known = {entry["step"] for entry in run.metrics() if "valid_loss" in entry}
+    if not wanted <= known:
+        lost = sorted(wanted - known)[0]
+        raise UserError(
+            f"{run.folder / 'metrics.jsonl'} is damaged: nothing is said of step {lost}"
+        )
 
 
 # Trains and measures what a name stands for; plain values that JSON can hold.
@@ -92,29 +144,52 @@ def measure_all(
 
     For trainings of a few seconds, which are not worth a run folder and checkpoints.
     """
+    calls = {name: (_measure, name, measure, folder) for name in names}
+    found = _side_by_side(calls, jobs, label, lambda name, values: None)
+    say_again("measured", len(names), {name: kept.again for name, kept in found.items()})
+    return {name: found[name].values for name in names}
+
+
+def _measure(name: str, measure: Measure, folder: Path) -> Kept:
+    path = folder / f"{name.replace(' ', '-')}.json"
+    identity = {"name": name, "asked": asked(measure)}
+    kept, why = recall(path, identity)
+    return kept or keep(path, identity, measure(name), why)
+
+
+def _side_by_side(
+    calls: dict[str, tuple[Any, ...]],
+    jobs: int,
+    label: str,
+    tell: Callable[[str, dict[str, Any]], None],
+) -> dict[str, Kept]:
+    """Call all, ``jobs`` processes at a time; each call is a function and what it is given."""
     import joblib
 
+    # One thread each: two processes with one thread do more small steps than one with two.
     pool = joblib.Parallel(
         n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
     )
-    found: dict[str, dict[str, Any]] = {}
-    with progress(label, len(names)) as show:
-        work = (joblib.delayed(_measure)(name, measure, folder, os.getpid()) for name in names)
-        for name, values in pool(work):
-            found[name] = values
+    found: dict[str, Kept] = {}
+    with progress(label, len(calls)) as show:
+        owner = os.getpid(), trusted()
+        work = (joblib.delayed(_call)(name, *owner, *call) for name, call in calls.items())
+        with postponed():  # processes start here; Ctrl-C is for their owner, which ends them
+            answers = pool(work)
+        for name, kept in answers:
+            found[name] = kept
+            tell(name, kept.values)
             show(len(found), name)
-    return {name: found[name] for name in names}
+    return found
 
 
-def _measure(name: str, measure: Measure, folder: Path, owner: int) -> tuple[str, dict[str, Any]]:
+def _call(
+    name: str, owner: int, modules: tuple[str, ...], call: Callable[..., Kept], *given: Any
+) -> tuple[str, Kept]:
     if os.getpid() != owner:
         _settle(owner)
-    kept = folder / f"{name.replace(' ', '-')}.json"
-    if kept.is_file():
-        return name, json.loads(kept.read_text())
-    values = measure(name)
-    write_whole(kept, json.dumps(values).encode())
-    return name, values
+    with trusting(modules):
+        return name, call(*given)
 
 
 @cache

@@ -1,0 +1,132 @@
+"""Running a study and writing its page; started again, it goes on where it was stopped."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shlex
+import time
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mnemoscope import report
+from mnemoscope.document import Report, Reproduce, Section
+from mnemoscope.errors import InterruptedRunError, UserError
+from mnemoscope.interrupts import postponed
+from mnemoscope.registry import find
+from mnemoscope.studies.folder import RESULT, claimed, known_result, options_yaml, write_result
+from mnemoscope.studies.notices import collected
+
+if TYPE_CHECKING:
+    from mnemoscope.studies.study import Study
+
+# Seconds between pages of a study that shows what it has while it runs.
+SHOW_EVERY = 15
+
+
+@dataclass(frozen=True)
+class Published:
+    """A study that has been run: its page, and its result as plain values."""
+
+    page: Path
+    result: dict[str, Any]
+
+    def open(self) -> None:
+        """Show the page in the browser."""
+        webbrowser.open(self.page.absolute().as_uri())
+
+
+def study(
+    name: str,
+    preset: str = "quick",
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    images: bool = False,
+    **options: Any,
+) -> Published:
+    """Run a study, or go on with one that was stopped, and write its page.
+
+    Leaves ``report.html``, ``result.json`` and ``figures/*.csv`` in ``out``; ``images`` adds the
+    figures as SVG and PNG. ``jobs`` trainings run at the same time, by default one a core.
+    """
+    kind: type[Study] = find("study", name)
+    config = kind.preset(preset, **options)
+    folder = Path(out or Path("runs") / f"{name}-{preset}")
+    if jobs is not None and jobs < 1:
+        raise UserError(f"jobs must be at least 1, not {jobs}")
+    changed = "".join(f" --{key.replace('_', '-')} {typed(v)}" for key, v in options.items())
+    command = f"mnemoscope study {name} --preset {preset}{changed} --out {shlex.quote(str(folder))}"
+    here = {"command": command, "config": options_yaml(name, config)}
+    try:
+        with claimed(folder, name, config) as known, collected() as notices:
+            result = known_result(folder, known)
+            if result is None:
+                result = _answer(config, folder, jobs or _cores(), here, notices)
+                result = write_result(folder, known, result)
+            document = _told(config, folder, here, result)
+            page = report.write(document, folder)
+            report.write_data(document, folder)
+            if images:
+                report.write_images(document, folder)
+    except (KeyboardInterrupt, InterruptedRunError) as error:
+        more = (f" --jobs {jobs}" if jobs else "") + (" --images" if images else "")
+        raise InterruptedRunError(
+            f"stopped; nothing is lost. Go on with: {command}{more}"
+        ) from error
+    return Published(page, result)
+
+
+def _answer(
+    config: Study, folder: Path, jobs: int, here: dict[str, str], notices: list[str]
+) -> dict[str, Any]:
+    """Run a study; one that is live has a page meanwhile."""
+    with postponed():
+        import torch  # noqa: F401
+    began = shown = time.perf_counter()
+
+    def made(result: dict[str, Any]) -> dict[str, Any]:
+        now = Reproduce.here("", "", time.perf_counter() - began, jobs)
+        facts = {**vars(now), "date": now.date.isoformat()}
+        return {**result, "made": facts} | ({"notices": [*notices]} if notices else {})
+
+    def share(partial: dict[str, Any]) -> None:
+        nonlocal shown
+        if time.perf_counter() - shown >= SHOW_EVERY:
+            report.write(_told(config, folder, here, made(partial)), folder)
+            shown = time.perf_counter()
+
+    return made(config.run_live(folder, jobs, share))
+
+
+def _told(config: Study, folder: Path, here: dict[str, str], result: dict[str, Any]) -> Report:
+    """The page of a result, with a last section on what had to be done again."""
+    try:
+        made = {**result["made"], **here}
+        made["date"] = datetime.datetime.fromisoformat(made["date"])
+        reproduce = Reproduce(**made)
+        sections = [*config.tell(result, folder)]
+    # What older versions wrote has no seal that would tell a damaged one.
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        if "seal" in result or not (folder / RESULT).is_file():
+            raise
+        raise UserError(
+            f"{folder / RESULT} is damaged, or of another version ({type(error).__name__}: "
+            f"{error}): delete it; it is computed again from the trials"
+        ) from error
+    if result.get("notices"):
+        sections.append(Section("What was done again", result["notices"]))
+    return Report(config.title, config.question, sections, reproduce)
+
+
+def _cores() -> int:
+    """Cores this process may use, which in a container are fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def typed(value: Any) -> str:
+    """A value as it is typed on a command line."""
+    return shlex.quote(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))

@@ -1,0 +1,173 @@
+"""The folder of a study: one process works in it, and what it holds is checked before it is used.
+
+The folder itself is held, because the files in it are replaced when they are written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mnemoscope.bounded import digest, parse_yaml, read_json, read_text
+from mnemoscope.errors import UserError
+from mnemoscope.files import held, write_whole
+from mnemoscope.studies.aside import same_options
+from mnemoscope.studies.kept import plain, sealed
+from mnemoscope.studies.notices import notice
+from mnemoscope.studies.study import Study
+
+MARK, RESULT = "study.yaml", "result.json"
+# What a study leaves beside its mark.
+_OURS = {"runs", "fits", "small", "figures", "report.html", RESULT}
+_ANSWERS = ("runs/*/examined.json", "fits/*.json")
+
+
+def options_yaml(name: str, config: Study) -> str:
+    """All options of a study, as they lie in its folder."""
+    values = {"study": name, **config.model_dump(mode="json")}
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None)
+
+
+@contextmanager
+def claimed(folder: Path, name: str, config: Study) -> Iterator[dict[str, Any]]:
+    """Make the folder this study's own, and yield its options as they lie there.
+
+    What another study left is never mixed in. A study that is refused before its first training
+    leaves nothing behind.
+    """
+    with ExitStack() as stack:
+        made = _hold(folder, stack)
+        try:
+            yield _options(folder, name, config)
+        except BaseException:
+            _withdraw(folder, made)
+            raise
+
+
+def _hold(folder: Path, stack: ExitStack) -> list[Path]:
+    """Make the folder and hold it; returns what had to be made."""
+    while True:
+        made = _make(folder)
+        try:
+            stack.enter_context(held(folder, f"working on {folder}"))
+            return made
+        except FileNotFoundError:
+            pass  # a study that was refused has just taken the folder away
+
+
+def _make(folder: Path) -> list[Path]:
+    """Make a folder and those above it; returns the ones that were not there, outermost first."""
+    try:
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder} exists already and is not a study; choose another --out")
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        said = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot write {folder}: {said}") from error
+    return missing[::-1]
+
+
+def _withdraw(folder: Path, made: list[Path]) -> None:
+    """Take back what was made, unless there is more in it than a mark and empty folders."""
+    for place, _, files in os.walk(folder):
+        if any(Path(place) != folder or not _passing(name) for name in files):
+            return
+    inner = [Path(place) for place, _, _ in os.walk(folder, topdown=False)][:-1]
+    try:
+        for path in folder.iterdir():
+            if path.is_file():
+                path.unlink()
+        for path in [*inner, *reversed(made)]:
+            path.rmdir()
+    except OSError:  # not ours to change, or somebody else put something there
+        return
+
+
+def _passing(name: str) -> bool:
+    """Whether a file is no more than what begins a study, or a draft that a kill left."""
+    return name == MARK or name.endswith(".part")
+
+
+def _options(folder: Path, name: str, config: Study) -> dict[str, Any]:
+    """Check the mark of the folder against this study, or set it."""
+    mark, content = folder / MARK, options_yaml(name, config)
+    wanted: dict[str, Any] = parse_yaml(content, str(mark))
+    try:
+        begun = {path.name for path in folder.iterdir() if not _passing(path.name)}
+    except OSError as error:
+        raise UserError(f"cannot read {folder}: {error.strerror or error}") from error
+    if begun and os.path.lexists(mark):
+        found = _read_mark(mark)
+        if not same_options(found, wanted, config):
+            raise UserError(
+                f"{folder} holds a study with other options (see {mark}); choose another --out"
+            )
+        return found
+    if begun and not _remains(folder, begun):
+        raise UserError(f"{folder} exists already and is not a study; choose another --out")
+    write_whole(mark, content.encode())
+    return wanted
+
+
+def _read_mark(mark: Path) -> dict[str, Any]:
+    try:
+        found = parse_yaml(read_text(mark), str(mark))
+        if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+            raise UserError(f"{mark} does not say which study it is of")
+    except UserError as error:
+        raise UserError(
+            f"{error}. Delete that file: the same command writes it again, and every training "
+            "that is of these options is kept"
+        ) from error
+    return found
+
+
+def _remains(folder: Path, begun: set[str]) -> bool:
+    """Whether this was a study whose mark is lost; each of its files is checked by itself."""
+    answers = any(next(folder.glob(pattern), None) for pattern in _ANSWERS)
+    return begun <= _OURS and (answers or RESULT in begun)
+
+
+def write_result(folder: Path, options: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """Write the result and its seal, which is of the options too; returns it as written."""
+    whole: dict[str, Any] = plain(result)
+    whole["seal"] = digest([options, whole])
+    write_whole(folder / RESULT, json.dumps(whole).encode())
+    return whole
+
+
+def known_result(folder: Path, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The result if it is there and whole; one that is not is said to be computed again."""
+    path = folder / RESULT
+    if not os.path.lexists(path):
+        return None
+    try:
+        found = read_json(path, "it is computed again from the trials")
+    except UserError as error:
+        notice(f"{error}.")
+        return None
+    why = _wrong(found, options, folder)
+    if why is None:
+        return dict(found)
+    notice(f"{path} is damaged ({why}): it is computed again from the trials.")
+    return None
+
+
+def _wrong(found: Any, options: dict[str, Any], folder: Path) -> str | None:
+    """What is wrong with a result, None if nothing is."""
+    if not isinstance(found, dict) or not isinstance(found.get("made"), dict):
+        return "it does not say how it was made"
+    if "seal" in found:
+        inner = {key: value for key, value in found.items() if key != "seal"}
+        return None if found["seal"] == digest([options, inner]) else "its seal does not fit"
+    # Older versions sealed neither trials nor results; where trials are sealed, so was the result.
+    if any(sealed(path) for pattern in _ANSWERS for path in folder.glob(pattern)):
+        return "its seal is gone"
+    return None
