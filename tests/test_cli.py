@@ -90,7 +90,7 @@ def test_a_config_file_trains_with_options_changed(
     )
     told = refused(capsys, "train", "first/config.yaml", "--memory", "rnn")
     assert "names its model already" in told
-    assert "cannot read" in refused(capsys, "train", "nowhere.yaml")
+    assert "there is no file nowhere.yaml" in refused(capsys, "train", "nowhere.yaml")
     assert "did you mean 'steps'" in refused(capsys, "train", "first/config.yaml", "--stepz", "3")
 
 
@@ -148,7 +148,7 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
         (["train", "os:getcwd"], "'os:getcwd' is no task"),
         (["train", "copy", "--memory", "os:getcwd"], "'os:getcwd' is no memory"),
         (["train", "copy", "--memory", ""], "unknown memory ''"),
-        (["train", "copy", "--out", "x" * 300], "cannot write to"),
+        (["train", "copy", "--out", "x" * 300], "longer than the name of a file can be"),
         (["resume", "nowhere"], "is not a run"),
         (["generate", "nowhere", "a"], "is not a run"),
         (["list", "lsmt"], "did you mean 'lstm'"),
@@ -254,7 +254,7 @@ def test_odd_names_and_numbers_do_no_harm(
     assert "trained on copy, not on text" in refused(capsys, "generate", "a[bold]b[/x] ü", "x")
     Path("book.txt").write_text("abc " * 600)
     run = ms.train("characters", "rnn", "run", source="book.txt", steps=1, batch=2, segment=8)
-    for words in (["--temperature", "1e-320"], ["--seed", "9" * 30]):
+    for words in (["--temperature", "1e-320"], ["--seed", "9" * 18]):
         with pytest.raises(SystemExit) as ended:
             main(["generate", "run", "ab", "--length", "3", *words])
         assert not ended.value.code

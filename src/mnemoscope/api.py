@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from mnemoscope import report
+from mnemoscope.bounded import read_text
 from mnemoscope.document import Report, Reproduce
 from mnemoscope.errors import UserError, suggestion
 from mnemoscope.files import held, write_whole
@@ -59,7 +60,7 @@ def train(
     if Path(task).suffix in (".yaml", ".yml"):
         if model is not None:
             raise UserError(f"{task} names its model already: give one or the other")
-        config = RunConfig.from_yaml(_text(Path(task)), str(task), options)
+        config = RunConfig.from_yaml(read_text(task), str(task), options)
     elif model is None or isinstance(model, str):
         usual = FIRST_CHOICE[find("task", str(task)).models]
         config = RunConfig.of(str(task), usual if model is None else model, options)
@@ -84,13 +85,6 @@ def _name(model: SequenceModel) -> str:
         if name in KINDS[named] and find(named, name) is kind:
             return name
     return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
 
 
 def _free_folder(name: str) -> Path:

@@ -50,6 +50,12 @@ def read_bytes(path: str | Path, most: int) -> bytes:
     return content
 
 
+def check_regular(path: str | Path) -> None:
+    """Refuse pipes, devices and sockets, where reading may have no end, or no beginning."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise UserError(f"{path} is not a regular file: copy what it holds into one")
+
+
 def read_text(path: str | Path, most: int = MOST_TEXT) -> str:
     """Return the text of a small UTF-8 file."""
     try:

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.errors import UserError, suggestion
+from mnemoscope.bounded import check_regular
+from mnemoscope.capacity import machine_bytes
+from mnemoscope.errors import UserError, shown, suggestion
 
 _SUFFIXES = (".txt", ".md", ".gz")
 _GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK = 2**24
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,23 @@ def read_documents(source: str | Path | None) -> list[Document]:
         return _hugging_face(str(source))
     if not str(source).strip():
         raise UserError("the source is empty; name a file, a folder or hf:OWNER/NAME")
-    path = Path(source).expanduser()
+    path = existing(source)
     if path.is_dir():
         return _folder(path)
-    if not path.exists():
-        raise UserError(f"there is no file or folder {path}")
     return [Document(path.name, read_text(path))]
+
+
+def existing(source: str | Path) -> Path:
+    """Return the path of a file or folder that is there."""
+    try:
+        path = Path(source).expanduser()
+        if path.exists():
+            return path
+    # A name longer than any can be, a folder nobody may enter, a home nobody has.
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot read {shown(str(source))}: {reason}") from error
+    raise UserError(f"there is no file or folder {path}")
 
 
 def _python_topics() -> list[Document]:
@@ -89,15 +103,7 @@ def _folder(path: Path) -> list[Document]:
 
 def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file, gzip or not; what is no text is an error."""
-    try:
-        data = path.read_bytes()
-        if path.suffix == ".gz" or data.startswith(_GZIP_MAGIC):
-            data = gzip.decompress(data)
-    # A cut or damaged gzip file shows itself in any of these three.
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file: {error}") from error
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    data = read_data(path)
     nul = data.find(b"\0")
     if nul >= 0:
         raise UserError(f"{path} is not text: NUL at byte {nul}; give UTF-8 text")
@@ -111,6 +117,29 @@ def read_text(path: Path) -> str:
     if not text.strip():
         raise UserError(f"{path} is empty; put text in it or leave it out")
     return text
+
+
+def read_data(path: Path) -> bytes:
+    """Return what a file holds, unpacked if it is gzip: never more than memory has room for."""
+    most = (machine_bytes() or 2**34) // 4
+    try:
+        check_regular(path)
+        with open(path, "rb") as file:
+            packed = path.suffix == ".gz" or file.peek(2).startswith(_GZIP_MAGIC)
+            source = gzip.GzipFile(fileobj=file) if packed else file
+            data = bytearray()
+            while chunk := source.read(_CHUNK):
+                data += chunk
+                if len(data) > most:
+                    raise UserError(f"{path} holds more than {most} bytes, a quarter of all memory")
+    # A cut or damaged gzip file shows itself in any of these three.
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path} is not a whole gzip file: {error}") from error
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        raise UserError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        ) from error
+    return bytes(data)
 
 
 def load_dataset(source: str) -> tuple[str, Any]:

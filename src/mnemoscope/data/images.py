@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import struct
-import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mnemoscope.data.batch import Batch, Split, Task
+from mnemoscope.data.documents import existing, read_data
 from mnemoscope.errors import UserError
 from mnemoscope.seeds import derive
 
@@ -22,7 +21,6 @@ Pixels = NDArray[np.uint8]
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
 _IDX_IMAGES = b"\x00\x00\x08\x03"  # bytes in three dimensions, as MNIST and its kin are stored
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Images(Task):
@@ -42,7 +40,7 @@ class Images(Task):
         None, description="an idx file, a folder of images; none = the digits of scikit-learn"
     )
     levels: int = Field(16, ge=2, le=256, description="brightnesses a pixel can have")
-    side: int = Field(32, ge=2, description="pixels a side; only for a folder of images")
+    side: int = Field(32, ge=2, le=4096, description="pixels a side; only for a folder of images")
     colour: bool = Field(False, description="three channels a pixel; only for a folder of images")
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the images kept for validation")
 
@@ -107,11 +105,9 @@ def _read(task: Images) -> tuple[Pixels, int]:
         return _digits(), 16
     if not task.source.strip():
         raise UserError("the source is empty; name an idx file or a folder of images")
-    path = Path(task.source).expanduser()
+    path = existing(task.source)
     if path.is_dir():
         return _folder(path, task.side, task.colour), 255
-    if not path.exists():
-        raise UserError(f"there is no file or folder {path}")
     return _idx(path), 255
 
 
@@ -124,15 +120,7 @@ def _digits() -> Pixels:
 
 
 def _idx(path: Path) -> Pixels:
-    try:
-        data = path.read_bytes()
-        if data.startswith(_GZIP_MAGIC):
-            data = gzip.decompress(data)
-    # A cut or damaged gzip file shows itself in any of these three.
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file: {error}") from error
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    data = read_data(path)
     if not data.startswith(_IDX_IMAGES) or len(data) < 16:
         raise UserError(
             f"{path} is no idx file of images (as train-images-idx3-ubyte of MNIST is); "

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from mnemoscope.errors import UserError
 from mnemoscope.memory.state import StreamState
+from mnemoscope.models import footprint
 from mnemoscope.models.encoder_config import Encoder
 from mnemoscope.models.encoder_decoder import EncoderLayer
 from mnemoscope.models.model import Output, SequenceModel
@@ -57,4 +58,5 @@ class EncoderModel(SequenceModel):
 
 def build(config: Encoder) -> EncoderModel:
     """Build the model that a config describes."""
+    footprint.check(config)
     return EncoderModel(config)

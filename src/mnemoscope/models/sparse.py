@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mnemoscope.memory import kept, sparse
 from mnemoscope.memory.kept import SparseState
+from mnemoscope.models import footprint
 from mnemoscope.models.config import Sparse
 from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, Rotation, rotate
@@ -142,6 +143,7 @@ class AxisPositions(Positions):
 
 def build(config: Sparse) -> SequenceModel:
     """Build the model that a config describes."""
+    footprint.check(config)
     positions: Positions = Positions(config.positions, config.width)
     if config.positions == "axes":
         positions = AxisPositions(config.width, config.grid)

@@ -8,10 +8,13 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, model_validator
 
+from mnemoscope.bounded import parse_yaml
+from mnemoscope.capacity import require
 from mnemoscope.config import Config
 from mnemoscope.data.batch import Task
 from mnemoscope.errors import UserError, suggestion
 from mnemoscope.models.config import ModelConfig
+from mnemoscope.models.footprint import describe, training_bytes
 from mnemoscope.registry import find
 
 
@@ -127,8 +130,9 @@ class RunConfig:
             raise UserError(
                 "a text has no end but learned positions do: choose rotary, sinusoidal or none"
             )
-        # Data too short for the batch shows here and not an hour later.
         settings = self.training
+        require(self.bytes, f"training {describe(self.model)} on {self._step}")
+        # Data too short for the batch shows here and not an hour later.
         self.task.batch(0, settings.batch, seed=settings.seed, length=self.stretch)
         self.task.batch(
             0, self.held_out_rows, seed=settings.seed, split="valid", length=self.segment
@@ -143,6 +147,19 @@ class RunConfig:
     def stretch(self) -> int:
         """Tokens of an endless stream that one step reads and learns through."""
         return self.segment * self.training.horizon
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory a step of training takes."""
+        settings, longest = self.training, self.task.longest or self.stretch
+        at_once = longest if settings.segment is None else min(longest, self.stretch)
+        # Tokens, targets and ages; tasks shuffle their vocabulary.
+        data = 8 * settings.batch * (3 * longest + self.task.vocab)
+        return data + training_bytes(self.model, settings.batch // settings.accumulate, at_once)
+
+    @property
+    def _step(self) -> str:
+        return f"{self.training.batch} rows of {self.task.longest or self.stretch} tokens"
 
     @property
     def held_out_rows(self) -> int:
@@ -166,11 +183,7 @@ class RunConfig:
         cls, text: str, where: str = "config", changes: dict[str, Any] | None = None
     ) -> RunConfig:
         """Read what `to_yaml` wrote, or what somebody wrote by hand, with some options changed."""
-        try:
-            content = yaml.safe_load(text)
-        # Besides its own errors, yaml lets through those of values like the date 2024-13-45.
-        except (yaml.YAMLError, ValueError) as error:
-            raise UserError(f"{where} is not valid YAML: {error}") from error
+        content = parse_yaml(text, where)
         if not isinstance(content, dict) or not {"task", "model"} <= set(content):
             raise UserError(f"{where} needs the parts task, model and (optionally) training")
         extra = sorted(map(str, set(content) - {"task", "model", "training"}))

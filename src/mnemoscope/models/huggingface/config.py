@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.config import Config
+from mnemoscope.config import DISTINCT, Config
 
 
 class DocumentOptions(Config):
@@ -108,7 +108,7 @@ class Fitting(Config):
 class EndlessOptions(Config):
     """An endless past for a causal language model: a cache of keys, and a signal behind it."""
 
-    layers: tuple[int, ...] | None = Field(
+    layers: Annotated[tuple[int, ...] | None, DISTINCT] = Field(
         None, description="blocks that read the signal; none = all of them"
     )
     window: int = Field(256, ge=2, description="tokens read with full attention, then written")
