@@ -168,17 +168,6 @@ def test_a_source_whose_name_no_system_takes(tmp_path: Path) -> None:
         assert complaint(lambda name=name: read_documents(name)) is not None
 
 
-def test_a_gzip_file_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import gzip
-
-    path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(b"a" * 2**22))
-    monkeypatch.setattr("mnemoscope.data.documents.machine_bytes", lambda: 2**22)
-    said = complaint(lambda: read_documents(path))
-    assert said is not None
-    assert "more than 1048576 bytes" in said
-
-
 def test_yaml_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     for text in ("[" * 20_000, "task: {", "a: b: c", "task: &x [*x]", "\t- a", "!!python/x 1"):

@@ -10,8 +10,10 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -26,34 +28,35 @@ _DEEPEST = 64
 _LONGEST_NUMBER = 64
 
 
-def read_bytes(path: str | Path, most: int) -> bytes:
-    """Return what a regular file holds; pipes, devices, folders and huge files are refused."""
+@contextmanager
+def opened(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; pipes, devices and folders are refused, not waited for."""
     path = Path(path)
     try:
         # Not to wait for a writer who never comes, should this be a pipe.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(handle, "rb") as file:
-            about = os.fstat(handle)
-            if not stat.S_ISREG(about.st_mode):
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise UserError(f"{path} is not a regular file: copy what it holds into one")
-            if about.st_size > most:
-                raise UserError(f"{path} has {about.st_size} bytes, more than the {most} allowed")
-            content = file.read(most + 1)
+            yield file
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         raise UserError(
             f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
         ) from error
+
+
+def read_bytes(path: str | Path, most: int) -> bytes:
+    """Return what a regular file holds; pipes, devices, folders and huge files are refused."""
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise UserError(f"{path} has {size} bytes, more than the {most} allowed")
+        content = file.read(most + 1)
     if len(content) > most:
         raise UserError(f"{path} has more than the {most} bytes allowed")
     return content
-
-
-def check_regular(path: str | Path) -> None:
-    """Refuse pipes, devices and sockets, where reading may have no end, or no beginning."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise UserError(f"{path} is not a regular file: copy what it holds into one")
 
 
 def read_text(path: str | Path, most: int = MOST_TEXT) -> str:
@@ -99,7 +102,11 @@ def parse_yaml(text: str, where: str) -> Any:
     if len(text) > MOST_TEXT:
         raise UserError(f"{where} has {len(text)} characters, more than the {MOST_TEXT} allowed")
     try:
-        return yaml.load(text, Loader=_Loader)
+        try:
+            return _parsed(text, _FAST)
+        except yaml.YAMLError:
+            # Said again by the parser that every machine has: its words are the same everywhere.
+            return _parsed(text, _PLAIN)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
@@ -110,40 +117,45 @@ def parse_yaml(text: str, where: str) -> Any:
         raise UserError(f"{where} is not valid YAML: {_first_line(error)}") from None
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML without what makes a small file cost much: aliases, depth, endless numbers."""
+def _loader(base: Any) -> Any:
+    """YAML of plain values: no dates, and no number that takes a second to read."""
 
+    class Loader(base):  # type: ignore[misc]
+        pass
+
+    def number(loader: Any, node: Any) -> Any:
+        if len(node.value) > _LONGEST_NUMBER:
+            raise _wrong(f"a number of {len(node.value)} characters", node)
+        return base.yaml_constructors[node.tag](loader, node)
+
+    Loader.add_constructor("tag:yaml.org,2002:int", number)
+    Loader.add_constructor("tag:yaml.org,2002:float", number)
+    # A date is a string here: nothing of ours is a date, and 2024-13-45 is none.
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
+        for first, found in base.yaml_implicit_resolvers.items()
+    }
+    return Loader
+
+
+_PLAIN = _loader(yaml.SafeLoader)
+# The C library is several times as fast, and a page may list thousands of runs.
+_FAST = _loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def _parsed(text: str, loader: Any) -> Any:
+    """What a text says, once it is known to hold nothing that makes a small file cost much."""
     depth = 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.peek_event()  # type: ignore[no-untyped-call]
+    for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.AliasEvent):
             raise _wrong("aliases (*name) are not allowed: write the value out", event)
         if getattr(event, "tag", None) not in (None, "!"):
             raise _wrong("tags (!name) are not allowed: plain values only", event)
-        if self.depth >= _DEEPEST:
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
             raise _wrong(f"nested deeper than {_DEEPEST} levels", event)
-        self.depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self.depth -= 1
-
-    def construct_number(self, node: Any) -> Any:
-        """An int or float of a length that a person would write."""
-        if len(node.value) > _LONGEST_NUMBER:
-            raise _wrong(f"a number of {len(node.value)} characters", node)
-        kind = yaml.SafeLoader.yaml_constructors[node.tag]
-        return kind(self, node)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_number)
-_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_number)
-# A date is a string here: nothing of ours is a date, and 2024-13-45 is none.
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+    return yaml.load(text, Loader=loader)
 
 
 def _wrong(problem: str, at: Any) -> yaml.MarkedYAMLError:

@@ -90,11 +90,11 @@ def test_a_file_that_cannot_be_read_is_named(
     path = tmp_path / "locked.txt"
     path.write_text("words")
 
-    def refuse(path: Path) -> None:
+    def refuse(path: Path, flags: int) -> int:
         raise PermissionError(13, "Permission denied")
 
     # The permission itself would not stop a test that runs as root.
-    monkeypatch.setattr("mnemoscope.data.documents.check_regular", refuse)
+    monkeypatch.setattr("mnemoscope.bounded.os.open", refuse)
     with pytest.raises(UserError, match=r"cannot read .*locked\.txt: Permission denied"):
         read_documents(path)
 

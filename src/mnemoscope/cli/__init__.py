@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     # Where the user stands, after all that is installed: a memory in a file of their own.
     sys.path.append(os.getcwd())
-    complain = partial(Console(stderr=True).print, soft_wrap=True)
+    complain = partial(Console(stderr=True, emoji=False).print, soft_wrap=True)
     try:
         app(arguments)
     except InterruptedRunError as error:

@@ -38,9 +38,11 @@ def _problem(value: str, kinds: set[Any]) -> str | None:
     try:
         if float in kinds and not math.isfinite(float(value)):
             return "is not a finite number"
+        if int in kinds and float(value) % 1:
+            return "is not a whole number"
         if int in kinds and not -(2**63) <= int(value) < 2**63:
             return "is out of range: at most 2**63 - 1"
-    except ValueError:  # not a number at all, which the command says better
+    except (ValueError, OverflowError):  # not a number at all, which the command says better
         return None
     return None
 

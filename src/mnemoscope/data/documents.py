@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.bounded import check_regular
-from mnemoscope.capacity import machine_bytes
+from mnemoscope.data.packed import read_unpacked
 from mnemoscope.errors import UserError, shown, suggestion
 
 _SUFFIXES = (".txt", ".md", ".gz")
-_GZIP_MAGIC = b"\x1f\x8b"
-_CHUNK = 2**24
 
 
 @dataclass(frozen=True)
@@ -102,8 +97,11 @@ def _folder(path: Path) -> list[Document]:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file, gzip or not; what is no text is an error."""
-    data = read_data(path)
+    """Return the text of a UTF-8 file, gzip or not; what is no text is an error.
+
+    One file may hold 2 GiB of text, unpacked (`packed.MOST_BYTES`).
+    """
+    data = read_unpacked(path)
     nul = data.find(b"\0")
     if nul >= 0:
         raise UserError(f"{path} is not text: NUL at byte {nul}; give UTF-8 text")
@@ -117,29 +115,6 @@ def read_text(path: Path) -> str:
     if not text.strip():
         raise UserError(f"{path} is empty; put text in it or leave it out")
     return text
-
-
-def read_data(path: Path) -> bytes:
-    """Return what a file holds, unpacked if it is gzip: never more than memory has room for."""
-    most = (machine_bytes() or 2**34) // 4
-    try:
-        check_regular(path)
-        with open(path, "rb") as file:
-            packed = path.suffix == ".gz" or file.peek(2).startswith(_GZIP_MAGIC)
-            source = gzip.GzipFile(fileobj=file) if packed else file
-            data = bytearray()
-            while chunk := source.read(_CHUNK):
-                data += chunk
-                if len(data) > most:
-                    raise UserError(f"{path} holds more than {most} bytes, a quarter of all memory")
-    # A cut or damaged gzip file shows itself in any of these three.
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file: {error}") from error
-    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
-        raise UserError(
-            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
-        ) from error
-    return bytes(data)
 
 
 def load_dataset(source: str) -> tuple[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,13 +14,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mnemoscope.data.batch import Batch, Split, Task
-from mnemoscope.data.documents import existing, read_data
+from mnemoscope.data.documents import existing
+from mnemoscope.data.packed import read_unpacked
 from mnemoscope.errors import UserError
 from mnemoscope.seeds import derive
 
 Pixels = NDArray[np.uint8]
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
+# The same to Pillow, which knows others that run programs of their own.
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 _IDX_IMAGES = b"\x00\x00\x08\x03"  # bytes in three dimensions, as MNIST and its kin are stored
 
 
@@ -120,7 +124,7 @@ def _digits() -> Pixels:
 
 
 def _idx(path: Path) -> Pixels:
-    data = read_data(path)
+    data = read_unpacked(path)
     if not data.startswith(_IDX_IMAGES) or len(data) < 16:
         raise UserError(
             f"{path} is no idx file of images (as train-images-idx3-ubyte of MNIST is); "
@@ -157,9 +161,12 @@ def _picture(path: Path, side: int, colour: bool) -> Pixels:
     except ImportError as error:
         raise UserError("images need Pillow: pip install 'mnemoscope[images]'") from error
     try:
-        with Image.open(path) as picture:
-            square = ImageOps.fit(picture.convert("RGB" if colour else "L"), (side, side))
-            return np.asarray(square, dtype=np.uint8)
-    # What is no image, is cut off, or would not fit into memory.
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        with warnings.catch_warnings():
+            # Pillow only warns of a small file that unpacks to a great deal.
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path, formats=_FORMATS) as picture:
+                square = ImageOps.fit(picture.convert("RGB" if colour else "L"), (side, side))
+                return np.asarray(square, dtype=np.uint8)
+    # Its decoders raise whatever they stumble over in a damaged file.
+    except Exception as error:
         raise UserError(f"cannot read the image {path}: {error}") from error

@@ -56,6 +56,8 @@ def read_pairs(corpus: str, columns: Sequence[str] | None = None) -> list[Pair]:
 
 
 def _lines(path: str) -> list[str]:
+    if not path.strip():
+        raise UserError("the corpus is empty; name a table, FILE,FILE or hf:OWNER/NAME")
     file = existing(path.strip())
     if file.is_dir():
         raise UserError(f"{file} is a folder: name a file")
@@ -80,7 +82,7 @@ def _table(path: str, columns: Sequence[str] | None) -> Iterable[tuple[str, str]
 
 
 def _number(column: str) -> int:
-    if not column.isdecimal() or int(column) < 1:
+    if not column.isdecimal() or len(column) > 6 or int(column) < 1:
         raise UserError(f"columns of a table are numbers from 1, not {column!r}")
     return int(column)
 

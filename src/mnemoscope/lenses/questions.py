@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from mnemoscope.config import DISTINCT, Config
+from mnemoscope.config import Config
 from mnemoscope.data.batch import NO_QUESTION, Batch
 from mnemoscope.data.recall import Recall
 from mnemoscope.errors import UserError
@@ -26,15 +26,15 @@ Along = Literal["age", "items", "overwrites"]
 class RetentionOptions(Config):
     """How a model is asked what it still knows."""
 
-    ages: Annotated[tuple[int, ...], DISTINCT] = Field(
+    ages: tuple[int, ...] = Field(
         (1, 3, 7, 13, 23, 41, 83, 167),
         min_length=2,
         description="tokens between a write and its question",
     )
-    items: Annotated[tuple[int, ...], DISTINCT] = Field(
+    items: tuple[int, ...] = Field(
         (1, 2, 4, 8), min_length=1, description="pairs stored, each of them asked once"
     )
-    overwrites: Annotated[tuple[int, ...], DISTINCT] = Field(
+    overwrites: tuple[int, ...] = Field(
         (0, 1, 2, 4), min_length=1, description="pairs that are written twice"
     )
     pairs: int = Field(4, ge=1, description="pairs stored where ages and overwrites are asked")

@@ -76,6 +76,8 @@ class RunConfig:
         parts: dict[str, dict[str, Any]] = {part: {} for part in kinds}
         for key, value in options.items():
             part, name = _place(key, kinds)
+            if name in parts[part]:
+                raise UserError(f"option {name!r} is given twice, once as {part}.{name}")
             parts[part][name] = value
         built = kinds["task"].make(**parts["task"])
         if "vocab" not in parts["model"]:
