@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemoscope.data.packed import read_unpacked
-from mnemoscope.errors import UserError, shown, suggestion
+from mnemoscope.errors import UserError, suggestion
 
 _SUFFIXES = (".txt", ".md", ".gz")
 
@@ -67,7 +67,7 @@ def existing(source: str | Path) -> Path:
     # A name longer than any can be, a folder nobody may enter, a home nobody has.
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"cannot read {shown(str(source))}: {reason}") from error
+        raise UserError(f"cannot read {str(source)[:80]!r}: {reason}") from error
     raise UserError(f"there is no file or folder {path}")
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from mnemoscope.data import documents
 from mnemoscope.data.batch import Batch, Split, Task
-from mnemoscope.data.documents import existing
 from mnemoscope.data.packed import read_unpacked
 from mnemoscope.errors import UserError
 from mnemoscope.seeds import derive
@@ -109,7 +109,7 @@ def _read(task: Images) -> tuple[Pixels, int]:
         return _digits(), 16
     if not task.source.strip():
         raise UserError("the source is empty; name an idx file or a folder of images")
-    path = existing(task.source)
+    path = documents.existing(task.source)
     if path.is_dir():
         return _folder(path, task.side, task.colour), 255
     return _idx(path), 255

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from mnemoscope.memory.attention import AttentionState
 from mnemoscope.memory.state import State
 from mnemoscope.memory.words import CrossState, looked_at
-from mnemoscope.models import footprint
 from mnemoscope.models.encoder_config import EncoderStack
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, Tap, show
 from mnemoscope.models.positions import Positions, Rotation, rotate
 from mnemoscope.models.source import SourceModel
@@ -216,5 +216,5 @@ class EncoderDecoderModel(SourceModel):
 
 def build(config: EncoderDecoder) -> EncoderDecoderModel:
     """Build the model that a config describes."""
-    footprint.check(config)
+    check_size(config)
     return EncoderDecoderModel(config)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from mnemoscope.errors import UserError
 from mnemoscope.memory import gru, lstm, rnn
 from mnemoscope.memory.recurrent import Cell, Weights, scan
-from mnemoscope.models import footprint
 from mnemoscope.models.config import LSTM, Recurrent
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, SequenceModel, Tap
 from mnemoscope.models.positions import Positions
 
@@ -70,7 +70,7 @@ class RecurrentLayer(nn.Module):
 
 def build(config: Recurrent) -> SequenceModel:
     """Build the model that a config describes."""
-    footprint.check(config)
+    check_size(config)
     layers = [
         RecurrentLayer(config.memory, config.width, config.dropout) for _ in range(config.layers)
     ]

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from mnemoscope.memory.recurrent import moved
 from mnemoscope.memory.state import State
 from mnemoscope.memory.words import AttentiveState, WordsState, additive, multiplicative, weigh
-from mnemoscope.models import footprint
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, Tap
 from mnemoscope.models.positions import Positions
 from mnemoscope.models.recurrent import CELLS, RecurrentLayer
@@ -233,7 +233,7 @@ class Seq2SeqModel(SourceModel):
 
 def build(config: RecurrentPair) -> Seq2SeqModel:
     """Build the model that a config describes."""
-    footprint.check(config)
+    check_size(config)
     if isinstance(config, Bahdanau):
         return Seq2SeqModel(config, [BahdanauDecoder(config)])
     if isinstance(config, Luong) and config.feeding:

@@ -13,8 +13,8 @@ from torch.utils.checkpoint import checkpoint
 
 from mnemoscope.memory import kept, sparse
 from mnemoscope.memory.kept import SparseState
-from mnemoscope.models import footprint
 from mnemoscope.models.config import Sparse
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, Rotation, rotate
 from mnemoscope.models.transformer import Block
@@ -143,7 +143,7 @@ class AxisPositions(Positions):
 
 def build(config: Sparse) -> SequenceModel:
     """Build the model that a config describes."""
-    footprint.check(config)
+    check_size(config)
     positions: Positions = Positions(config.positions, config.width)
     if config.positions == "axes":
         positions = AxisPositions(config.width, config.grid)

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.memory.attention import AttentionState, append, attend
-from mnemoscope.models import footprint
 from mnemoscope.models.config import Attention, Relative, Transformer
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, rotate
 from mnemoscope.models.relative import RelativeAttention
@@ -81,7 +81,7 @@ class Block(nn.Module):
 
 def build(config: Transformer) -> SequenceModel:
     """Build the model that a config describes."""
-    footprint.check(config)
+    check_size(config)
     positions = Positions("none", config.width)
     if isinstance(config, Attention):
         positions = Positions(
