@@ -47,6 +47,7 @@ class Ending:
     said: str
     left: list[str]
     stopped: bool
+    seconds: float
 
 
 @dataclass
@@ -115,18 +116,18 @@ def run_all(requests: list[tuple[int, list[str]]], folder: Path, tell: Callable[
 
 def finished(process: int, one: _Running, tell: Callable[..., None]) -> bool:
     """Whether a command line has come to its end, by itself or not; then it is told."""
-    done, status = os.waitpid(process, os.WNOHANG)
+    done, status, spent = os.wait4(process, os.WNOHANG)
     late = time.monotonic() - one.began > MOST_WAITING
     if not done and not late:
         return False
     if not done:
         os.killpg(process, signal.SIGKILL)
-        _, status = os.waitpid(process, 0)
+        _, status, spent = os.wait4(process, 0)
     cwd = one.home / "cwd"
     left = sorted(path.relative_to(cwd).as_posix() for path in cwd.rglob("*"))
     said = (one.home / "output").read_bytes().decode(errors="replace")
     code, died = os.waitstatus_to_exitcode(status), os.WIFSIGNALED(status)
-    tell(Ending(one.number, code, said, left, late or died))
+    tell(Ending(one.number, code, said, left, late or died, spent.ru_utime + spent.ru_stime))
     return True
 
 

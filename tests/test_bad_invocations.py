@@ -99,7 +99,7 @@ def fault(line: str, words: list[str], ending: dict[str, Any]) -> str | None:
     """What is wrong with how a line ended."""
     said, wanted = ending["said"], line.partition(" ## ")[2]
     if ending["stopped"]:
-        return "took too long, or died"
+        return f"took too long, or died, after {ending['seconds']:.1f} s of work"
     if "Traceback" in said:
         return f"traceback: {said.strip().splitlines()[-1]}"
     if ending["code"] != 2:
