@@ -13,8 +13,8 @@ from mnemoscope.errors import UserError, shown, suggestion
 # The longest path a system takes; no name is longer.
 _LONGEST_TEXT = 4096
 _MOST_ITEMS = 1000
-# Integers beyond fit into no tensor, no file and no random generator.
-_LARGEST = 2**63
+# Seeds may be any 64 bits; integers beyond mean nothing anywhere.
+_LARGEST = 2**64
 
 
 def _all_different(items: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
@@ -48,8 +48,8 @@ class Config(BaseModel):
         if isinstance(value, tuple) and len(value) > _MOST_ITEMS:
             raise ValueError(f"{len(value)} items are too many: at most {_MOST_ITEMS}")
         for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, int) and not -_LARGEST <= item < _LARGEST:
-                raise ValueError(f"{shown(item)} is out of range: at most 2**63 - 1")
+            if isinstance(item, int) and not -_LARGEST < item < _LARGEST:
+                raise ValueError(f"{shown(item)} is out of range: at most 2**64 - 1")
             if isinstance(item, str) and "\0" in item:
                 raise ValueError(f"{shown(item)} holds a NUL character")
         return value

@@ -140,7 +140,7 @@ def test_yaml_by_hand_needs_only_what_differs() -> None:
     ("text", "message"),
     [
         ("task: [", "here.yaml is not valid YAML"),
-        ("task: 2024-13-45", "here.yaml is not valid YAML"),
+        ("task: 2024-13-45", "here.yaml needs the parts task, model"),
         ("", "here.yaml needs the parts task, model"),
         ("just words", "here.yaml needs the parts task, model"),
         ("task: {name: copy}", "here.yaml needs the parts task, model"),

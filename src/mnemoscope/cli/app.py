@@ -40,8 +40,8 @@ def _problem(value: str, kinds: set[Any]) -> str | None:
             return "is not a finite number"
         if int in kinds and float(value) % 1:
             return "is not a whole number"
-        if int in kinds and not -(2**63) <= int(value) < 2**63:
-            return "is out of range: at most 2**63 - 1"
+        if int in kinds and not -(2**64) < int(value) < 2**64:
+            return "is out of range: at most 2**64 - 1"
     except (ValueError, OverflowError):  # not a number at all, which the command says better
         return None
     return None

@@ -39,7 +39,8 @@ class Guidance(Config):
     """How strongly wrong documents are pushed away, how far, and which ones."""
 
     alpha: float = Field(0.1, ge=0, description="weight of the wrong document; 0 = no guidance")
-    tau: float | str = Field(
+    # Said below what it may be, for a number that is not finite as for a word.
+    tau: Annotated[float, Field(allow_inf_nan=True)] | str = Field(
         "middle",
         description="loss wanted under the wrong document: a number, none+2 (two above the loss "
         "without memory), or middle (half-way from there to log of the vocabulary)",
