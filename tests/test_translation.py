@@ -86,7 +86,7 @@ def test_unknown_characters_are_no_obstacle(translator):
 def test_what_a_translator_refuses(translator):
     with pytest.raises(UserError, match=r"line 2 has \d+ tokens .* one sentence a line"):
         translator(["one", "word " * 10_000])
-    with pytest.raises(UserError, match="need a beam of at least 5"):
+    with pytest.raises(UserError, match="best=5 translations a line need a beam of at least 5"):
         translator(["one"], best=5)
     with pytest.raises(UserError, match="batch must be at least 1"):
         translator(["one"], batch=0)

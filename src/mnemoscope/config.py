@@ -5,15 +5,54 @@ from __future__ import annotations
 from types import NoneType
 from typing import Any, Literal, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 
-from mnemoscope.errors import UserError, suggestion
+from mnemoscope.errors import UserError, shown, suggestion
+
+# The longest path a system takes; no name is longer.
+_LONGEST_TEXT = 4096
+_MOST_ITEMS = 1000
+# Seeds may be any 64 bits; integers beyond mean nothing anywhere.
+_LARGEST = 2**64
+
+
+def _all_different(items: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    for place, item in enumerate(items or ()):
+        if item in (items or ())[:place]:
+            raise ValueError(f"{shown(item)} is named twice: leave one out")
+    return items
+
+
+# For a tuple whose items stand side by side: ``memories: Annotated[tuple[str, ...], DISTINCT]``.
+DISTINCT = AfterValidator(_all_different)
 
 
 class Config(BaseModel):
-    """A frozen set of named values; an unknown name or a wrong type is an error, never ignored."""
+    """A frozen set of named values; an unknown name or a wrong type is an error, never ignored.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    Numbers are finite, and texts and tuples no longer than a person would write.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        allow_inf_nan=False,
+        str_max_length=_LONGEST_TEXT,
+    )
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _within_reason(cls, value: Any) -> Any:
+        if isinstance(value, tuple) and len(value) > _MOST_ITEMS:
+            raise ValueError(f"{len(value)} items are too many: at most {_MOST_ITEMS}")
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, int) and not -_LARGEST < item < _LARGEST:
+                raise ValueError(f"{shown(item)} is out of range: at most 2**64 - 1")
+            if isinstance(item, str) and "\0" in item:
+                raise ValueError(f"{shown(item)} holds a NUL character")
+        return value
 
     @classmethod
     def make(cls, **values: Any) -> Self:
@@ -45,7 +84,7 @@ class Config(BaseModel):
             (
                 name,
                 _kind(field.annotation),
-                "required" if field.is_required() else _plain(field.default),
+                _default(field),
                 field.description or "",
             )
             for name, field in cls.model_fields.items()
@@ -64,6 +103,12 @@ def _kind(annotation: Any) -> str:
     return "none" if annotation is NoneType else str(getattr(annotation, "__name__", annotation))
 
 
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    return "derived" if field.default_factory else _plain(field.default)
+
+
 def _plain(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(_plain(item) for item in value)
@@ -74,7 +119,7 @@ def explain(cls: type[BaseModel], error: ValidationError) -> str:
     """Turn pydantic's report into one line per mistake, with the nearest known key."""
     lines = []
     for item in error.errors():
-        key = ".".join(str(part) for part in item["loc"])
+        key = shown(".".join(str(part) for part in item["loc"]), quoted=False)
         if item["type"] == "extra_forbidden":
             hint = suggestion(key, cls.model_fields)
             lines.append(f"{cls.__name__} has no option {key!r}; {hint}")
@@ -84,5 +129,5 @@ def explain(cls: type[BaseModel], error: ValidationError) -> str:
             message = str(item["ctx"]["error"])
             lines.append(f"{key}: {message}" if key else message)
         else:
-            lines.append(f"{key}: {item['msg'].lower()} (got {item['input']!r})")
+            lines.append(f"{key}: {item['msg'].lower()} (got {shown(item['input'])})")
     return "\n".join(lines)

@@ -50,7 +50,7 @@ def _run(arguments: Sequence[str] | None) -> None:
         from rich.markup import escape
 
         said = f"[bold red]error:[/bold red] {escape(str(error))}"
-        Console(stderr=True).print(said, soft_wrap=True)
+        Console(stderr=True, emoji=False).print(said, soft_wrap=True)
         sys.exit(2)
 
 

@@ -52,12 +52,23 @@ def read_documents(source: str | Path | None) -> list[Document]:
         return _hugging_face(str(source))
     if not str(source).strip():
         raise UserError("the source is empty; name a file, a folder or hf:OWNER/NAME")
-    path = Path(source).expanduser()
+    path = existing(source)
     if path.is_dir():
         return _folder(path)
-    if not path.exists():
-        raise UserError(f"there is no file or folder {path}")
     return [Document(path.name, read_text(path))]
+
+
+def existing(source: str | Path) -> Path:
+    """Return the path of a file or folder that is there."""
+    try:
+        path = Path(source).expanduser()
+        if path.exists():
+            return path
+    # A name longer than any can be, a folder nobody may enter, a home nobody has.
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot read {str(source)[:80]!r}: {reason}") from error
+    raise UserError(f"there is no file or folder {path}")
 
 
 def _python_topics() -> list[Document]:

@@ -34,6 +34,8 @@ NOUNS, ADJECTIVES, ACTIONS, STATES, PLACES, LINKS = (
 )
 
 CLASSES = 3
+# Beyond, making them takes hours: such a corpus comes from elsewhere.
+MOST_SENTENCES, MOST_CLAUSES = 10_000_000, 100
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from mnemoscope.data import documents
 from mnemoscope.data.batch import Batch, Split, Task
 from mnemoscope.data.packed import read_unpacked
 from mnemoscope.errors import UserError
@@ -43,7 +44,7 @@ class Images(Task):
         None, description="an idx file, a folder of images; none = the digits of scikit-learn"
     )
     levels: int = Field(16, ge=2, le=256, description="brightnesses a pixel can have")
-    side: int = Field(32, ge=2, description="pixels a side; only for a folder of images")
+    side: int = Field(32, ge=2, le=4096, description="pixels a side; only for a folder of images")
     colour: bool = Field(False, description="three channels a pixel; only for a folder of images")
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the images kept for validation")
 
@@ -108,11 +109,9 @@ def _read(task: Images) -> tuple[Pixels, int]:
         return _digits(), 16
     if not task.source.strip():
         raise UserError("the source is empty; name an idx file or a folder of images")
-    path = Path(task.source).expanduser()
+    path = documents.existing(task.source)
     if path.is_dir():
         return _folder(path, task.side, task.colour), 255
-    if not path.exists():
-        raise UserError(f"there is no file or folder {path}")
     return _idx(path), 255
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from mnemoscope.data.documents import load_dataset, read_text
+from mnemoscope.data.documents import existing, load_dataset, read_text
 from mnemoscope.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -57,9 +56,11 @@ def read_pairs(corpus: str, columns: Sequence[str] | None = None) -> list[Pair]:
 
 
 def _lines(path: str) -> list[str]:
-    file = Path(path.strip()).expanduser()
-    if file.is_dir() or not file.exists():
-        raise UserError(f"there is no file {file}")
+    if not path.strip():
+        raise UserError("the corpus is empty; name a table, FILE,FILE or hf:OWNER/NAME")
+    file = existing(path.strip())
+    if file.is_dir():
+        raise UserError(f"{file} is a folder: name a file")
     # Not splitlines(): a sentence may hold the rarer separators that it cuts at.
     return read_text(file).replace("\r\n", "\n").removesuffix("\n").split("\n")
 

@@ -33,7 +33,7 @@ class Recall(Task):
     keys: int = Field(16, ge=1, description="how many different keys there are")
     values: int = Field(16, ge=2, description="how many different values there are")
     pairs: int = Field(4, ge=1, description="keys that get a value in an episode")
-    queries: int = Field(4, ge=1, description="questions in an episode")
+    queries: int = Field(4, ge=1, le=1_000_000, description="questions in an episode")
     length: int = Field(32, ge=3, description="tokens in an episode")
     ages: tuple[int, ...] | None = Field(
         None, description="ages that the queries take in turn; none = uniform over free positions"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
+from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.hiding import hide
 from mnemoscope.data.translation import Part, Translation, encode
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
@@ -48,8 +49,12 @@ class Sentences(Task):
     held_out: float = Field(
         0.05, gt=0, lt=0.5, description="share of sentences for validation, and for the test"
     )
-    sentences: int = Field(20_000, ge=100, description="sentences of the grammar")
-    clauses: int = Field(2, ge=1, description="most clauses in a sentence of the grammar")
+    sentences: int = Field(
+        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
+    )
+    clauses: int = Field(
+        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
+    )
 
     @property
     def pairs(self) -> Translation:

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from mnemoscope.config import DISTINCT
 from mnemoscope.data.batch import Batch, Split, Task
 from mnemoscope.data.documents import Document, choose, read_documents
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Alphabet, Bytes, Merges, Unit, Vocabulary
@@ -49,7 +50,7 @@ class Text(Task):
     unit: Unit = Field("bpe", description="what a token is: bytes, characters or bpe")
     vocabulary_size: int = Field(2048, description="most tokens BPE may learn; only for bpe")
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the text kept for validation")
-    valid: tuple[str, ...] | None = Field(
+    valid: Annotated[tuple[str, ...] | None, DISTINCT] = Field(
         None, min_length=1, description="documents kept for validation instead, by name"
     )
 

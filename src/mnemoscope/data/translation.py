@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from mnemoscope.data import grammar
 from mnemoscope.data.batch import NO_QUESTION, NO_WORD, Batch, Split, Task
+from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.parallel import Pair, read_pairs
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
 from mnemoscope.errors import UserError
@@ -62,8 +63,12 @@ class Translation(Task):
     held_out: float = Field(
         0.05, gt=0, lt=0.5, description="share of source sentences for validation, and for the test"
     )
-    sentences: int = Field(20_000, ge=100, description="sentences of the grammar")
-    clauses: int = Field(2, ge=1, description="most clauses in a sentence of the grammar")
+    sentences: int = Field(
+        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
+    )
+    clauses: int = Field(
+        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
+    )
 
     @model_validator(mode="after")
     def _two(self) -> Self:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from mnemoscope.models.model import SequenceModel
 
 
+# Deeper than anything that has been trained; every one of them is a module.
+MOST_LAYERS = 10_000
+
+
 class ModelConfig(Config):
     """What every model has, whatever its memory."""
 
@@ -25,7 +29,7 @@ class ModelConfig(Config):
     vocab: int = Field(ge=2, description="how many token ids it reads")
     outputs: int | None = Field(None, ge=1, description="how many it can say; none = vocab")
     width: int = Field(64, ge=1, description="size of the vector per token")
-    layers: int = Field(1, ge=1, description="how many layers lie on each other")
+    layers: int = Field(1, ge=1, le=MOST_LAYERS, description="how many layers lie on each other")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     readout: Literal["every", "last"] = Field(
         "every", description="answer at every token (many to many) or after the last (many to one)"
@@ -96,6 +100,10 @@ class Transformer(ModelConfig):
             raise ValueError(f"hidden {self.hidden:g} leaves no feed-forward layer at this width")
         if self.tied and self.outputs not in (None, self.vocab):
             raise ValueError("a tied readout says what it reads: leave outputs unset")
+        if getattr(self, "positions", None) == "rotary" and (self.width // self.heads) % 2:
+            raise ValueError(
+                f"rotary positions turn pairs: width / heads = {self.width // self.heads} is odd"
+            )
         return self
 
     @property
@@ -120,14 +128,6 @@ class Attention(Transformer):
     context: int = Field(
         1024, ge=2, description="tokens a layer looks back at; learned positions end there"
     )
-
-    @model_validator(mode="after")
-    def _turns(self) -> Self:
-        if self.positions == "rotary" and (self.width // self.heads) % 2:
-            raise ValueError(
-                f"rotary positions turn pairs: width / heads = {self.width // self.heads} is odd"
-            )
-        return self
 
     @property
     def limit(self) -> int | None:
@@ -247,7 +247,11 @@ class Sparse(Transformer):
         "a+b = one softmax, a|b = different heads, a,b = layers in turn",
     )
     stride: int = Field(32, ge=1, description="tokens of a row, of a block, of the local window")
-    summaries: int = Field(8, ge=1, description="last tokens of a block that all later ones see")
+    summaries: int = Field(
+        default_factory=lambda given: min(8, given.get("stride", 8)),
+        ge=1,
+        description="last tokens of a block that all later ones see; by default 8, or the stride",
+    )
     positions: Literal["rotary", "axes", "none"] = Field(
         "rotary", description="how a token knows where it stands; axes = a learned vector per axis"
     )
@@ -266,10 +270,6 @@ class Sparse(Transformer):
                 raise ValueError(f"{self.heads} heads cannot be shared by {len(groups)} patterns")
         if self.axes is not None and (self.positions != "axes" or min(self.axes, default=0) < 1):
             raise ValueError("axes are sizes of at least 1, and need positions=axes")
-        if self.positions == "rotary" and (self.width // self.heads) % 2:
-            raise ValueError(
-                f"rotary positions turn pairs: width / heads = {self.width // self.heads} is odd"
-            )
         return self
 
     @property

@@ -13,6 +13,7 @@ from mnemoscope.errors import UserError
 from mnemoscope.memory.state import StreamState
 from mnemoscope.models.encoder_config import Encoder
 from mnemoscope.models.encoder_decoder import EncoderLayer
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Output, SequenceModel
 from mnemoscope.models.positions import Positions
 
@@ -57,4 +58,5 @@ class EncoderModel(SequenceModel):
 
 def build(config: Encoder) -> EncoderModel:
     """Build the model that a config describes."""
+    check_size(config)
     return EncoderModel(config)

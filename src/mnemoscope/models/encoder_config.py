@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.models.config import MOST_LAYERS, ModelConfig
 from mnemoscope.models.translation_config import EncoderDecoder
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ class Encoder(ModelConfig):
 
     memory: Literal["encoder"] = "encoder"
     width: int = Field(128, ge=1, description="size of the vector per token")
-    layers: int = Field(2, ge=1, description="layers of the encoder")
+    layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of the encoder")
     heads: int = Field(4, ge=1, description="attention heads; must divide width")
     hidden: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
     norm: Literal["pre", "post"] = Field(

@@ -16,6 +16,7 @@ from mnemoscope.memory.shapes import Wanted
 from mnemoscope.memory.state import State, own
 from mnemoscope.memory.words import CrossState, looked_at
 from mnemoscope.models.encoder_config import EncoderStack
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, Tap, show
 from mnemoscope.models.positions import Positions, Rotation, rotate
 from mnemoscope.models.source import SourceModel
@@ -222,4 +223,5 @@ class EncoderDecoderModel(SourceModel):
 
 def build(config: EncoderDecoder) -> EncoderDecoderModel:
     """Build the model that a config describes."""
+    check_size(config)
     return EncoderDecoderModel(config)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mnemoscope.capacity import require
 from mnemoscope.errors import UserError
 from mnemoscope.models.model import SequenceModel, StreamState
 
@@ -46,10 +47,12 @@ def generate(
     """
     if steps < 1 or not 0 <= temperature < math.inf:
         raise UserError(
-            f"steps must be positive and temperature not negative: {steps=} {temperature=}"
+            "the length in steps must be positive and temperature not negative: "
+            f"{steps=} {temperature=}"
         )
     if (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
         raise UserError(f"top_k must be at least 1 and top_p in (0, 1]: {top_k=} {top_p=}")
+    require(8 * len(prompt) * steps, f"a length of {steps} tokens")
     was_training = model.training
     model.eval()
     try:

@@ -17,6 +17,7 @@ from mnemoscope.memory import gru, lstm, rnn
 from mnemoscope.memory.recurrent import Cell, Weights, scan
 from mnemoscope.memory.shapes import Wanted
 from mnemoscope.models.config import LSTM, Recurrent
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.kernels import fuses, weights_of
 from mnemoscope.models.model import Context, SequenceModel, Tap
 from mnemoscope.models.positions import Positions
@@ -76,6 +77,7 @@ class RecurrentLayer(nn.Module):
 
 def build(config: Recurrent) -> SequenceModel:
     """Build the model that a config describes."""
+    check_size(config)
     layers = [
         RecurrentLayer(config.memory, config.width, config.dropout) for _ in range(config.layers)
     ]

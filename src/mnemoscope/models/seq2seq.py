@@ -17,6 +17,7 @@ from mnemoscope.memory.recurrent import moved
 from mnemoscope.memory.shapes import Inside, Wanted
 from mnemoscope.memory.state import State, own
 from mnemoscope.memory.words import AttentiveState, WordsState, additive, multiplicative, weigh
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.kernels import fuses, unfused
 from mnemoscope.models.model import Context, Tap
 from mnemoscope.models.positions import Positions
@@ -253,6 +254,7 @@ class Seq2SeqModel(SourceModel):
 
 def build(config: RecurrentPair) -> Seq2SeqModel:
     """Build the model that a config describes."""
+    check_size(config)
     if isinstance(config, Bahdanau):
         return Seq2SeqModel(config, [BahdanauDecoder(config)])
     if isinstance(config, Luong) and config.feeding:

@@ -15,6 +15,7 @@ from mnemoscope.memory import kept, sparse
 from mnemoscope.memory.kept import SparseState
 from mnemoscope.memory.shapes import Wanted
 from mnemoscope.models.config import Sparse
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, Rotation, rotate
 from mnemoscope.models.transformer import Block
@@ -150,6 +151,7 @@ class AxisPositions(Positions):
 
 def build(config: Sparse) -> SequenceModel:
     """Build the model that a config describes."""
+    check_size(config)
     positions: Positions = Positions(config.positions, config.width)
     if config.positions == "axes":
         positions = AxisPositions(config.width, config.grid)

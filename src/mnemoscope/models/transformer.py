@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mnemoscope.memory.attention import AttentionState, append, attend
 from mnemoscope.memory.shapes import Wanted
 from mnemoscope.models.config import Attention, Relative, Transformer
+from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, rotate
 from mnemoscope.models.relative import RelativeAttention
@@ -91,6 +92,7 @@ class Block(nn.Module):
 
 def build(config: Transformer) -> SequenceModel:
     """Build the model that a config describes."""
+    check_size(config)
     positions = Positions("none", config.width)
     if isinstance(config, Attention):
         positions = Positions(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.models.config import MOST_LAYERS, ModelConfig
 
 if TYPE_CHECKING:
     from mnemoscope.models.model import SequenceModel
@@ -77,7 +77,9 @@ class EncoderDecoder(Sourced):
     """The Transformer of "Attention is all you need" (Vaswani 2017)."""
 
     memory: Literal["transformer"] = "transformer"
-    layers: int = Field(2, ge=1, description="layers of the encoder, and of the decoder")
+    layers: int = Field(
+        2, ge=1, le=MOST_LAYERS, description="layers of the encoder, and of the decoder"
+    )
     heads: int = Field(4, ge=1, description="attention heads; must divide width")
     hidden: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
     norm: Literal["pre", "post"] = Field(

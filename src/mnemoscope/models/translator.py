@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.capacity import require
 from mnemoscope.data.translation import decode, encode
 from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.errors import UserError
@@ -52,10 +53,16 @@ class Translator:
         show: Callable[[int, str], None] = lambda done, note: None,
     ) -> list[list[Said]]:
         """Translate lines, ``batch`` of like length at a time; an empty line stays empty."""
-        if not 1 <= best <= beam:
-            raise UserError(f"{best} translations a line need a beam of at least {best}")
+        if best < 1:
+            raise UserError(f"best must be at least 1, not {best}")
+        if best > beam:
+            raise UserError(f"best={best} translations a line need a beam of at least {best}")
         if batch < 1:
             raise UserError(f"batch must be at least 1, not {batch}")
+        at_once = beam * min(batch, len(lines))
+        require(
+            4 * at_once * self.model.config.vocab, f"a beam of {beam} for {batch} lines at once"
+        )
         ids = encode(self.source, [" ".join(line.split()) for line in lines])
         for number, (line, one) in enumerate(zip(lines, ids, strict=True), start=1):
             if len(one) > LONGEST_LINE:

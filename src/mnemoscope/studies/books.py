@@ -13,16 +13,17 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from mnemoscope.config import DISTINCT
 from mnemoscope.data.documents import Document, choose, read_documents
 from mnemoscope.data.text import Text
 from mnemoscope.document import Section
 from mnemoscope.errors import UserError, suggestion
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.models.config import MOST_LAYERS, ModelConfig
 from mnemoscope.registry import find
 from mnemoscope.seeds import derive
 from mnemoscope.studies.study import Study, label
@@ -72,15 +73,15 @@ class Books(Study):
     source: str | None = Field(
         None, description="a folder of texts, hf:OWNER/NAME[/CONFIG]; none = CPython's help topics"
     )
-    valid: tuple[str, ...] | None = Field(
+    valid: Annotated[tuple[str, ...] | None, DISTINCT] = Field(
         None, min_length=1, description="books to hold out, by name; none = drawn"
     )
     held_out: float = Field(0.15, gt=0, lt=1, description="share of the text to draw books for")
-    models: tuple[str, ...] = Field(
+    models: Annotated[tuple[str, ...], DISTINCT] = Field(
         tuple(LABELS), min_length=1, description="which models to compare"
     )
     width: int = Field(64, ge=1, description="width of every model")
-    layers: int = Field(2, ge=1, description="layers of every model")
+    layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of every model")
     heads: int = Field(4, ge=1, description="attention heads")
     segment: int = Field(64, ge=1, description="bytes read at once")
     vectors: int = Field(64, ge=4, description="vectors that a layer may carry")

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from mnemoscope.config import DISTINCT
 from mnemoscope.data.batch import Task
-from mnemoscope.models.config import Sparse
+from mnemoscope.models.config import MOST_LAYERS, Sparse
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training
@@ -42,17 +43,17 @@ class Contest(Study):
     """What the studies of sparse patterns have in common: who takes part, how big, how long."""
 
     source: str | None = Field(None, description="what to learn from; none = what is at hand")
-    patterns: tuple[str, ...] = Field(
+    patterns: Annotated[tuple[str, ...], DISTINCT] = Field(
         ("dense", "strided", "fixed", "local"), min_length=1, description="which to compare"
     )
     summaries: int = Field(2, ge=1, description="last places of a block that later ones see")
     width: int = Field(64, ge=2, description="width of all models")
-    layers: int = Field(4, ge=1, description="layers of all models")
+    layers: int = Field(4, ge=1, le=MOST_LAYERS, description="layers of all models")
     heads: int = Field(4, ge=1, description="heads of all models")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     steps: int = Field(300, ge=1, description="optimiser steps of the first; others by compute")
     batch: int = Field(8, ge=1, description="episodes per step")
-    learning_rates: tuple[float, ...] = Field(
+    learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (5e-3, 1e-2, 2e-2), min_length=1, description="tried with the first seed of every pattern"
     )
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from mnemoscope.config import DISTINCT
 from mnemoscope.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import measure_all
@@ -71,13 +72,15 @@ class DocumentsStudy(Study):
     segment: int = Field(32, ge=4, description="tokens of a segment")
     entries: int = Field(64, ge=4, description="entries of the memory")
     key_dim: int = Field(16, ge=1, description="numbers that represent a document")
-    layers: tuple[int, ...] = Field(
+    layers: Annotated[tuple[int, ...], DISTINCT] = Field(
         (0, 1, 2, 3), min_length=1, description="blocks compared; all else stands behind the last"
     )
     epochs: int = Field(70, ge=1, description="times that every segment is learnt")
     batch: int = Field(32, ge=1, description="segments per step")
     lr: float = Field(1e-2, gt=0, description="learning rate")
-    many: tuple[int, ...] = Field((20, 100), description="numbers of documents, to be compared")
+    many: Annotated[tuple[int, ...], DISTINCT] = Field(
+        (20, 100), description="numbers of documents, to be compared"
+    )
     many_epochs: int = Field(
         40, ge=1, description="times that segments of many documents are learnt"
     )

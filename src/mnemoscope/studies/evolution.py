@@ -13,14 +13,18 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mnemoscope.config import DISTINCT
+from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.data.translation import Translation
+from mnemoscope.data.vocabulary import SMALLEST_BPE
 from mnemoscope.document import Section
 from mnemoscope.errors import UserError
+from mnemoscope.models.config import MOST_LAYERS
 from mnemoscope.models.encoder_config import Encoder
 from mnemoscope.models.translation_config import EncoderDecoder
 from mnemoscope.studies.study import Study
@@ -62,17 +66,23 @@ class Evolution(Study):
     }
 
     width: int = Field(64, ge=1, description="size of the vector per token")
-    layers: int = Field(4, ge=2, description="layers of the stack")
+    layers: int = Field(4, ge=2, le=MOST_LAYERS, description="layers of the stack")
     heads: int = Field(4, ge=1, description="attention heads")
     norm: Literal["pre", "post"] = Field("post", description="where layers normalise")
     corpus: str | None = Field(
         None, description="sentence pairs, as for the task translation; none = from a grammar"
     )
     columns: tuple[str, ...] | None = Field(None, description="source and target in the corpus")
-    vocabulary_size: int = Field(512, description="most tokens BPE may learn")
-    held_out: float = Field(0.1, description="share of sentences for validation, and for the test")
-    sentences: int = Field(20_000, description="sentences of the grammar")
-    clauses: int = Field(2, description="most clauses in a sentence of the grammar")
+    vocabulary_size: int = Field(512, ge=SMALLEST_BPE, description="most tokens BPE may learn")
+    held_out: float = Field(
+        0.1, gt=0, lt=0.5, description="share of sentences for validation, and for the test"
+    )
+    sentences: int = Field(
+        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
+    )
+    clauses: int = Field(
+        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
+    )
     steps: int = Field(1000, ge=1, description="optimiser steps per model")
     batch: int = Field(32, ge=1, description="sentences of mean length per step")
     lr: float = Field(2e-3, gt=0, description="highest learning rate")
@@ -81,7 +91,9 @@ class Evolution(Study):
     tested: int = Field(1200, ge=10, description="most sentences of the test part that are read")
     clusters: int = Field(100, ge=2, description="clusters per layer, for mutual information")
     samples: int = Field(1500, ge=10, description="tokens per group, for change and influence")
-    edges: tuple[int, ...] = Field((5, 15, 200), description="ranks at which groups of tokens end")
+    edges: Annotated[tuple[int, ...], DISTINCT] = Field(
+        (5, 15, 200), description="ranks at which groups of tokens end"
+    )
     neighbours: int = Field(10, ge=1, description="nearest neighbours that are looked at")
     device: str = Field("auto", description="auto, cpu, cuda, mps")
 

@@ -50,7 +50,7 @@ class Drawing(Contest):
         None, description="an idx file, a folder of images; none = the digits of scikit-learn"
     )
     levels: int = Field(16, ge=2, le=256, description="brightnesses a pixel can have")
-    side: int = Field(32, ge=2, description="pixels a side; only for a folder of images")
+    side: int = Field(32, ge=2, le=4096, description="pixels a side; only for a folder of images")
     colour: bool = Field(False, description="three channels a pixel; only for a folder of images")
     dropout: float = Field(0.1, ge=0, lt=1, description="share of activations dropped in training")
     steps: int = Field(600, ge=1, description="optimiser steps of the first; others by compute")

@@ -13,11 +13,12 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from mnemoscope.config import DISTINCT
 from mnemoscope.data.copying import Copy
 from mnemoscope.document import Section
 from mnemoscope.registry import find
@@ -50,7 +51,7 @@ class Lag(Study):
         },
     }
 
-    memories: tuple[str, ...] = Field(
+    memories: Annotated[tuple[str, ...], DISTINCT] = Field(
         ("rnn", "lstm", "gru", "attention"), min_length=1, description="which memories to compare"
     )
     parameters: int = Field(41_000, ge=1, description="size of every model")
@@ -63,7 +64,7 @@ class Lag(Study):
     )
     steps: int = Field(1000, ge=1, description="optimiser steps per model")
     batch: int = Field(32, ge=1, description="episodes per step")
-    learning_rates: tuple[float, ...] = Field(
+    learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (1e-3, 3e-3, 1e-2, 3e-2), min_length=1, description="the sweep, for every memory"
     )
     seeds: int = Field(3, ge=1, description="trainings per memory and learning rate")

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from mnemoscope.config import DISTINCT
 from mnemoscope.data.recall import Recall
 from mnemoscope.document import Section
 from mnemoscope.errors import UserError, suggestion
@@ -96,19 +97,19 @@ class RetentionStudy(Study):
         },
     }  # fmt: skip
 
-    memories: tuple[str, ...] = Field(
+    memories: Annotated[tuple[str, ...], DISTINCT] = Field(
         tuple(CONTESTANTS), min_length=1, description="which memories to compare"
     )
-    widths: tuple[int, ...] = Field(
+    widths: Annotated[tuple[int, ...], DISTINCT] = Field(
         (16, 32, 64), min_length=1, description="sizes of RNN, LSTM and GRU"
     )
-    token_widths: tuple[int, ...] = Field(
+    token_widths: Annotated[tuple[int, ...], DISTINCT] = Field(
         (8, 16, 32),
         min_length=1,
         description="sizes of the Transformer and the sparse ones; the last is the width of all "
         "that have a cache",
     )
-    kept: tuple[int, ...] = Field(
+    kept: Annotated[tuple[int, ...], DISTINCT] = Field(
         (8, 16, 32),
         min_length=1,
         description="sizes of the others: tokens cached, and vectors of what is older",
@@ -122,11 +123,11 @@ class RetentionStudy(Study):
     stride: int = Field(8, ge=2, description="of the sparse patterns")
     steps: int = Field(700, ge=1, description="optimiser steps per model")
     batch: int = Field(32, ge=1, description="episodes per step")
-    learning_rates: tuple[float, ...] = Field(
+    learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (3e-3, 1e-2, 3e-2), min_length=1, description="the sweep, for every memory"
     )
     seeds: int = Field(3, ge=1, description="trainings per memory and size")
-    ages: tuple[int, ...] = Field(
+    ages: Annotated[tuple[int, ...], DISTINCT] = Field(
         # Odd, because at multiples of a stride sparse attention sees what it sees nowhere else.
         (1, 3, 7, 13, 23, 41, 83, 167),
         min_length=2,
@@ -143,8 +144,6 @@ class RetentionStudy(Study):
         for name in self.memories:
             if name not in CONTESTANTS:
                 raise ValueError(f"unknown memory {name!r}; {suggestion(name, CONTESTANTS)}")
-        if len(set(self.memories)) < len(self.memories):
-            raise ValueError("a memory is named twice")
         if list(self.lengths) != sorted(set(self.lengths)) or self.lengths[0] < 1:
             raise ValueError("lengths must be increasing, from 1 on")
         try:

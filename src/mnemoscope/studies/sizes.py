@@ -23,19 +23,24 @@ def sized(memory: str, budget: int, **options: Any) -> ModelConfig:
     if "heads" in fields:
         heads = int(options.get("heads", fields["heads"].default))
         step = heads if kind.reads_source else 2 * heads
-    best: ModelConfig | None = None
-    width = step
-    while True:
-        config: ModelConfig = kind.make(width=width, **options)
-        if count(config) > budget:
-            break
-        best, width = config, width + step
-    if best is None:
+
+    def at(steps: int) -> ModelConfig:
+        config: ModelConfig = kind.make(width=steps * step, **options)
+        return config
+
+    least = count(at(1))
+    if least > budget:
         raise UserError(
-            f"{memory} needs at least {count(config)} parameters with these options; "
-            f"{budget} are too few"
+            f"{memory} needs at least {least} parameters with these options; {budget} are too few"
         )
-    return best
+    # Doubled until it is too wide, then halved in between: a large budget is found at once.
+    fits, too_wide = 1, 2
+    while count(at(too_wide)) <= budget:
+        fits, too_wide = too_wide, 2 * too_wide
+    while too_wide - fits > 1:
+        middle = (fits + too_wide) // 2
+        fits, too_wide = (middle, too_wide) if count(at(middle)) <= budget else (fits, middle)
+    return at(fits)
 
 
 def count(config: ModelConfig) -> int:

@@ -13,15 +13,17 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from mnemoscope.config import DISTINCT
 from mnemoscope.data.sorting import Sorting as Task
 from mnemoscope.document import Section
 from mnemoscope.errors import UserError, suggestion
+from mnemoscope.models.config import MOST_LAYERS
 from mnemoscope.registry import find
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
@@ -77,17 +79,17 @@ class SortingStudy(Study):
         },
     }
 
-    memories: tuple[str, ...] = Field(
+    memories: Annotated[tuple[str, ...], DISTINCT] = Field(
         tuple(CONTENDERS), min_length=1, description="who takes part: " + ", ".join(CONTENDERS)
     )
     symbols: int = Field(20, ge=2, description="different symbols")
-    trained: tuple[int, ...] = Field(
+    trained: Annotated[tuple[int, ...], DISTINCT] = Field(
         (512,), min_length=1, description="lengths of stream; each is a training of its own"
     )
     tested: tuple[int, ...] = Field(
         (128, 256, 512, 1024, 2048, 4096), min_length=2, description="lengths in the test"
     )
-    layers: int = Field(2, ge=1, description="layers of every model")
+    layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of every model")
     width: int = Field(64, ge=1, description="width of every model")
     heads: int = Field(4, ge=1, description="attention heads")
     hidden: int = Field(2, ge=1, description="width of the feed-forward layer, in widths")

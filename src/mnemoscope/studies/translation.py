@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mnemoscope.config import DISTINCT
+from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.translation import Translation
+from mnemoscope.data.vocabulary import SMALLEST_BPE
 from mnemoscope.document import Section
 from mnemoscope.registry import find, model_kind
 from mnemoscope.studies.study import Study
@@ -53,7 +56,7 @@ class TranslationStudy(Study):
         },
     }
 
-    models: tuple[str, ...] = Field(
+    models: Annotated[tuple[str, ...], DISTINCT] = Field(
         ("vector", "bahdanau", "transformer"), min_length=1, description="which models to compare"
     )
     parameters: int = Field(300_000, ge=1, description="size of every model")
@@ -64,20 +67,26 @@ class TranslationStudy(Study):
     vocabulary: Literal["joint", "separate"] = Field(
         "joint", description="one BPE for both sides, or one each"
     )
-    vocabulary_size: int = Field(512, description="most tokens BPE may learn")
-    held_out: float = Field(0.05, description="share of sentences for validation, and for the test")
-    sentences: int = Field(20_000, description="sentences of the grammar")
-    clauses: int = Field(2, description="most clauses in a sentence of the grammar")
+    vocabulary_size: int = Field(512, ge=SMALLEST_BPE, description="most tokens BPE may learn")
+    held_out: float = Field(
+        0.05, gt=0, lt=0.5, description="share of sentences for validation, and for the test"
+    )
+    sentences: int = Field(
+        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
+    )
+    clauses: int = Field(
+        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
+    )
     steps: int = Field(1500, ge=1, description="optimiser steps per model")
     batch: int = Field(24, ge=1, description="sentences of mean length per step")
     warmup: int = Field(100, ge=0, description="steps over which the learning rate rises")
-    learning_rates: tuple[float, ...] = Field(
+    learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (3e-3, 6e-3), min_length=1, description="tried with the first seed of every model"
     )
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     seeds: int = Field(3, ge=1, description="trainings per model at its best learning rate")
-    ends: tuple[int, ...] = Field(
+    ends: Annotated[tuple[int, ...], DISTINCT] = Field(
         (6, 9, 12, 15, 18, 22), description="words at which groups of source lengths end"
     )
     tested: int = Field(600, ge=1, description="most source sentences of the test part")

@@ -12,15 +12,17 @@ from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
+from mnemoscope.config import DISTINCT
 from mnemoscope.data.blanks import Blanks
 from mnemoscope.data.echo import Echo
-from mnemoscope.data.vocabulary import Unit
+from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
 from mnemoscope.document import Section
 from mnemoscope.errors import UserError
+from mnemoscope.models.config import MOST_LAYERS
 from mnemoscope.models.encoder_config import Encoder
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
@@ -55,11 +57,11 @@ class WavesStudy(Study):
         },
     }
 
-    positions: tuple[Positions, ...] = Field(
+    positions: Annotated[tuple[Positions, ...], DISTINCT] = Field(
         ("learned", "sinusoidal", "rotary", "none"), min_length=1, description="kinds to compare"
     )
     width: int = Field(64, ge=1, description="size of the vector per token")
-    layers: int = Field(2, ge=1, description="layers")
+    layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers")
     heads: int = Field(4, ge=1, description="attention heads")
     calls: int = Field(8, ge=2, description="kinds of calls in the made-up language")
     back: int = Field(3, ge=1, description="how many tokens after a call its answer comes")
@@ -67,7 +69,9 @@ class WavesStudy(Study):
         None, description="a text to learn instead of the made-up language, as for passages"
     )
     unit: Unit = Field("bytes", description="what a token of it is: bytes, characters or bpe")
-    vocabulary_size: int = Field(2048, description="most tokens BPE may learn; only for bpe")
+    vocabulary_size: int = Field(
+        2048, ge=SMALLEST_BPE, description="most tokens BPE may learn; only for bpe"
+    )
     length: int = Field(64, ge=24, description="tokens in a passage")
     steps: int = Field(600, ge=1, description="optimiser steps per model")
     batch: int = Field(16, ge=1, description="passages per step")
@@ -82,12 +86,6 @@ class WavesStudy(Study):
     real_length: int = Field(256, ge=24, description="tokens it reads at once")
     real_texts: int = Field(200, ge=4, description="texts it reads")
     device: str = Field("auto", description="auto, cpu, cuda, mps")
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if len(set(self.positions)) < len(self.positions):
-            raise ValueError("positions are named twice")
-        return self
 
     def run(self, folder: Path, jobs: int) -> dict[str, Any]:
         """Train every kind with every seed, look into each as it trains, then into a real model."""

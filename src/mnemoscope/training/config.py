@@ -9,10 +9,12 @@ import yaml
 from pydantic import Field, model_validator
 
 from mnemoscope.bounded import parse_yaml
+from mnemoscope.capacity import require
 from mnemoscope.config import Config
 from mnemoscope.data.batch import Task
 from mnemoscope.errors import UserError, suggestion
 from mnemoscope.models.config import ModelConfig
+from mnemoscope.models.footprint import describe, training_bytes
 from mnemoscope.registry import find, parts_of
 
 
@@ -74,6 +76,8 @@ class RunConfig:
         parts: dict[str, dict[str, Any]] = {part: {} for part in kinds}
         for key, value in options.items():
             part, name = _place(key, kinds)
+            if name in parts[part]:
+                raise UserError(f"option {name!r} is given twice, once as {part}.{name}")
             parts[part][name] = value
         built = kinds["task"].make(**parts["task"])
         if "vocab" not in parts["model"]:
@@ -128,6 +132,7 @@ class RunConfig:
             raise UserError(
                 "a text has no end but learned positions do: choose rotary, sinusoidal or none"
             )
+        require(self.bytes, f"training {describe(self.model)} on {self._step}")
         # Data too short for the batch shows here and not an hour later.
         seed = self.training.seed
         try:
@@ -148,6 +153,19 @@ class RunConfig:
     def stretch(self) -> int:
         """Tokens of an endless stream that one step reads and learns through."""
         return self.segment * self.training.horizon
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory a step of training takes."""
+        settings, longest = self.training, self.task.longest or self.stretch
+        at_once = longest if settings.segment is None else min(longest, self.stretch)
+        # Tokens, targets and ages; tasks shuffle their vocabulary.
+        data = 8 * settings.batch * (3 * longest + self.task.vocab)
+        return data + training_bytes(self.model, settings.batch // settings.accumulate, at_once)
+
+    @property
+    def _step(self) -> str:
+        return f"{self.training.batch} rows of {self.task.longest or self.stretch} tokens"
 
     @property
     def held_out_rows(self) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.config import Config
+from mnemoscope.config import DISTINCT, Config
 from mnemoscope.errors import UserError
 
 
@@ -42,7 +42,8 @@ class Guidance(Config):
     """How strongly wrong documents are pushed away, how far, and which ones."""
 
     alpha: float = Field(0.1, ge=0, description="weight of the wrong document; 0 = no guidance")
-    tau: float | str = Field(
+    # Said below what it may be, for a number that is not finite as for a word.
+    tau: Annotated[float, Field(allow_inf_nan=True)] | str = Field(
         "middle",
         description="loss wanted under the wrong document: a number, none+2 (two above the loss "
         "without memory), or middle (half-way from there to log of the vocabulary)",
@@ -115,7 +116,7 @@ class Fitting(Config):
 class EndlessOptions(Config):
     """An endless past for a causal language model: a cache of keys, and a signal behind it."""
 
-    layers: tuple[int, ...] | None = Field(
+    layers: Annotated[tuple[int, ...] | None, DISTINCT] = Field(
         None, max_length=4096, description="blocks that read the signal; none = all of them"
     )
     window: int = Field(
