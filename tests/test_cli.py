@@ -145,7 +145,7 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
         ),
         (["train", "text", "--source", "nowhere.txt"], "no file or folder nowhere.txt"),
         (["train", "copy", "--device", "tpu"], "unknown device 'tpu'"),
-        (["train", "os:getcwd"], "'os:getcwd' is code from outside mnemoscope"),
+        (["train", "os:getcwd"], "'os:getcwd' is not in the registry"),
         (["train", "os:getcwd", "--trust", "os"], "'os:getcwd' is no task"),
         (["train", "copy", "--memory", "os:getcwd"], "would import the module 'os'"),
         (["train", "copy", "--memory", "os:getcwd", "--trust", "os"], "'os:getcwd' is no memory"),

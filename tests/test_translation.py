@@ -23,6 +23,7 @@ from mnemoscope.training.config import RunConfig
 from mnemoscope.training.evaluate import encode
 from mnemoscope.training.loop import resume, train
 from mnemoscope.training.run import Run
+from mnemoscope.trust import trusting
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 ZAHLEN = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
@@ -222,7 +223,8 @@ def test_models_and_tasks_of_another_kind(run, corpus, tmp_path):
     with pytest.raises(UserError, match="unknown memory 'bahdanau'"):
         RunConfig.of("copy", "bahdanau", {})
     options = {"corpus": corpus, **TINY}
-    wrong = RunConfig.of("translation", "mnemoscope.models.config:GRU", options)
+    with trusting("mnemoscope.models.config"):
+        wrong = RunConfig.of("translation", "mnemoscope.models.config:GRU", options)
     with pytest.raises(UserError, match="needs a model that reads a source"):
         wrong.check()
     with pytest.raises(UserError, match="leave segment unset"):

@@ -42,7 +42,7 @@ def check_trusted(name: str, module: str) -> None:
     """Raise `UntrustedError` unless exactly this module is trusted."""
     if module not in _TRUSTED.get():
         raise UntrustedError(
-            f"{name!r} is code from outside mnemoscope: it would import the module {module!r} and "
+            f"{name!r} is not in the registry: it would import the module {module!r} and "
             f"run all that is in it. If you trust that, say so: --trust {module}, in Python "
             f"trust={module!r}"
         )
