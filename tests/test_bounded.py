@@ -135,7 +135,7 @@ def test_only_regular_files_within_bounds_are_read(tmp_path: Path) -> None:
     for path, said in [
         (pipe, "not a regular file"),
         (large, "more than the 100 allowed"),
-        (folder, "cannot read|not a regular file"),
+        (folder, "not a regular file"),
         (tmp_path / "none", "there is no file"),
         (Path("a\0b"), "cannot read"),
     ]:

@@ -35,9 +35,10 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
     try:
         # Not to wait for a writer who never comes, should this be a pipe.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise UserError(f"{path} is not a regular file: copy what it holds into one")
         with open(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise UserError(f"{path} is not a regular file: copy what it holds into one")
             yield file
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None

@@ -18,6 +18,7 @@ from mnemoscope.interrupts import postponed
 from mnemoscope.registry import find
 from mnemoscope.studies.folder import RESULT, claimed, known_result, options_yaml, write_result
 from mnemoscope.studies.notices import collected
+from mnemoscope.trust import Modules, trusted, trusting
 
 if TYPE_CHECKING:
     from mnemoscope.studies.study import Study
@@ -44,19 +45,35 @@ def study(
     out: str | Path | None = None,
     jobs: int | None = None,
     images: bool = False,
+    *,
+    trust: Modules = None,
     **options: Any,
 ) -> Published:
     """Run a study, or go on with one that was stopped, and write its page.
 
     Leaves ``report.html``, ``result.json`` and ``figures/*.csv`` in ``out``; ``images`` adds the
     figures as SVG and PNG. ``jobs`` trainings run at the same time, by default one a core.
+    ``trust`` names modules that memories named ``module:Name`` may be imported from.
     """
+    with trusting(trust):
+        return _study(name, preset, out, jobs, images, options)
+
+
+def _study(
+    name: str,
+    preset: str,
+    out: str | Path | None,
+    jobs: int | None,
+    images: bool,
+    options: dict[str, Any],
+) -> Published:
     kind: type[Study] = find("study", name)
     config = kind.preset(preset, **options)
     folder = Path(out or Path("runs") / f"{name}-{preset}")
     if jobs is not None and jobs < 1:
         raise UserError(f"jobs must be at least 1, not {jobs}")
     changed = "".join(f" --{key.replace('_', '-')} {typed(v)}" for key, v in options.items())
+    changed += "".join(f" --trust {module}" for module in trusted())
     command = f"mnemoscope study {name} --preset {preset}{changed} --out {shlex.quote(str(folder))}"
     here = {"command": command, "config": options_yaml(name, config)}
     try:
