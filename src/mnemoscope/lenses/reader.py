@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,7 @@ def open_reader(source: Any, tokenizer: Any = None) -> Reader:
             )
         return _theirs(source, str(getattr(source.config, "model_type", "")), tokenizer)
     path = Path(source)
-    if (path / "config.yaml").is_file():
+    if os.path.isfile(path / "config.yaml"):
         return _run(path)
     model = load_bare(str(source))
     if tokenizer is None:

@@ -9,6 +9,7 @@ Shapes: B rows, T tokens, V words.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,8 @@ def open_stream(source: Any, *, document: str | None = None, **options: Any) -> 
         source, name = _named(str(source), options)
     else:
         name = type(source).__name__
+    if document is not None and not isinstance(source, DocumentMemory):
+        raise UserError(f"{name} has no documents: leave document {document!r} out")
     if isinstance(source, SourceModel):
         raise UserError(f"{name} reads a source first: it has no stream of its own")
     if isinstance(source, SequenceModel):
@@ -107,18 +110,19 @@ def _device(model: nn.Module) -> torch.device:
 
 def _named(source: str, options: dict[str, Any]) -> tuple[Any, str]:
     path = Path(source)
-    if source in MEMORIES or (":" in source and not path.exists()):
+    # Of os.path, whose questions have an answer whatever the name: too long, or with a NUL in it.
+    if source in MEMORIES or (":" in source and not os.path.exists(path)):
         config = find("memory", source).make(**{"vocab": WORDS, **options})
         with torch.random.fork_rng():
             torch.manual_seed(derive(0, "a memory by its name"))
             return config.build(), source
     if options:
         raise UserError(f"{source} is a model already, its {min(options)} cannot be changed")
-    if (path / "config.yaml").is_file():
+    if os.path.isfile(path / "config.yaml"):
         from mnemoscope.training.run import Run
 
         return Run.open(path).model(), path.name
-    if (path / documents.FILE).is_file():
+    if os.path.isfile(path / documents.FILE):
         base = documents.read_saved(path)[1]["model"]
         if not base:
             raise UserError(f"the memory in {source} does not say which model it is for")

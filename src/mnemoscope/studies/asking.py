@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def retention(models: Sequence[Any], **options: Any) -> Inspection:
 
 def _lens(model: Any, options: RetentionOptions) -> Retention:
     task = None
-    if isinstance(model, str | Path) and (Path(model) / "config.yaml").is_file():
+    if isinstance(model, str | Path) and os.path.isfile(Path(model) / "config.yaml"):
         learnt = Run.open(model).config.task
         task = learnt if isinstance(learnt, Recall) else None
     stream = open_stream(model)
