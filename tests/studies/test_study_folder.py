@@ -318,6 +318,7 @@ def test_of_two_that_start_at_once_exactly_one_works(tmp_path: Path) -> None:
         assert told[0].startswith(f"another process is working on {folder}"), told
         say("")
         assert heard() == ["done", "done"]
-        assert not folder.exists()
+        # One may have made the folder that the other held: then it is left, with nothing in it.
+        assert not folder.exists() or not any(folder.iterdir())
     for one in both:
         one.communicate()
