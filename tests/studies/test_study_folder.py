@@ -30,7 +30,7 @@ ANYTHING = st.binary(max_size=120) | st.text(alphabet='{}[]":,&*! \nstudy: 0.1e'
 
 
 def tiny(folder: Path, **options: Any) -> Published:
-    return ms.study(TINY, out=folder, jobs=1, **options)
+    return ms.study(TINY, out=folder, jobs=1, trust="tiny_study", **options)
 
 
 @pytest.fixture(scope="module")
@@ -243,10 +243,10 @@ REFUSALS = tuple(refusals(Path()))
 def test_a_study_that_is_refused_leaves_nothing_behind(tmp_path: Path, case: str) -> None:
     call = refusals(tmp_path)[case]
     out = tmp_path / "a" / "b" / "study"
-    assert complaint(lambda: ms.study(**{"out": out, "jobs": 1, **call}))
+    assert complaint(lambda: ms.study(**{"out": out, "jobs": 1, "trust": "tiny_study", **call}))
     assert list(tmp_path.iterdir()) == []
     out.mkdir(parents=True)
-    assert complaint(lambda: ms.study(**{"out": out, "jobs": 1, **call}))
+    assert complaint(lambda: ms.study(**{"out": out, "jobs": 1, "trust": "tiny_study", **call}))
     assert list(out.iterdir()) == []
 
 
@@ -283,7 +283,7 @@ from mnemoscope.errors import UserError
 print("ready", flush=True)
 for line in sys.stdin:
     try:
-        ms.study("tiny_study:Waiting", out=line.strip(), jobs=1)
+        ms.study("tiny_study:Waiting", out=line.strip(), jobs=1, trust="tiny_study")
     except UserError as error:
         if str(error) != "enough":
             print(error, flush=True)

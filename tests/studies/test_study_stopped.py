@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 TESTS = Path(__file__).parents[1]
-STUDY = "study tiny_study:Tiny --preset quick --steps 1000000 --out s --jobs"
+STUDY = "study tiny_study:Tiny --preset quick --steps 1000000 --trust tiny_study --out s --jobs"
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="this system has no signals")
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mnemoscope.errors import UserError
+from mnemoscope.errors import InterruptedRunError, UserError
 from mnemoscope.interrupts import postponed
 from mnemoscope.progress import progress
 from mnemoscope.studies.aside import put_aside
@@ -104,17 +105,17 @@ def _run(trial: Trial, folder: Path, examine: Examine) -> Kept:
     try:
         begun = (home / "config.yaml").is_file()
         run = resume(home, silent=True) if begun else train(trial.config, home, silent=True)
+        _check_log(run)
+        values = examine(run.folder)
     except DivergedError as error:
         values = {"diverged": str(error)}
-    else:
-        try:
-            _check_log(run)
-            values = examine(run.folder)
-        except UserError as error:
-            raise UserError(
-                f"cannot examine {home}: {error}. If it is damaged, delete that folder: the trial "
-                "is trained again"
-            ) from error
+    except InterruptedRunError:
+        raise
+    except UserError as error:
+        raise UserError(
+            f"the trial {home} cannot go on: {error}. If it is damaged, delete that folder: the "
+            "trial is trained again"
+        ) from error
     return keep(home / "examined.json", identity(), values, "aside" if moved else why)
 
 
@@ -174,13 +175,29 @@ def _side_by_side(
     with progress(label, len(calls)) as show:
         owner = os.getpid(), trusted()
         work = (joblib.delayed(_call)(name, *owner, *call) for name, call in calls.items())
-        with postponed():  # processes start here; Ctrl-C is for their owner, which ends them
+        # Processes start here; Ctrl-C is for their owner, which ends them. The one that tidies up
+        # after them need not tell of it.
+        with postponed(), _in_environment("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning"):
             answers = pool(work)
         for name, kept in answers:
             found[name] = kept
             tell(name, kept.values)
             show(len(found), name)
     return found
+
+
+@contextmanager
+def _in_environment(name: str, value: str) -> Iterator[None]:
+    """Let processes that are started meanwhile find a value in their environment."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _call(

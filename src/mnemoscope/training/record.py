@@ -48,7 +48,8 @@ def _default(part: Any, name: str) -> Any:
     field = type(part).model_fields.get(name)
     if field is None or field.is_required():
         return None
-    return to_jsonable_python(field.get_default(call_default_factory=True))
+    value = field.get_default(call_default_factory=True, validated_data=part.model_dump())
+    return to_jsonable_python(value)
 
 
 def _shown(value: Any) -> str:
