@@ -55,8 +55,6 @@ def scope(
         raise UserError(
             f"there is no folder {runs}: name one with runs, give --model, or train something"
         )
-    if not host.strip():
-        raise UserError("host is empty: leave it out, or name an address of this machine")
     if texts is not None and not texts.is_dir():
         raise UserError(f"there is no folder {texts}")
     for one in model or []:

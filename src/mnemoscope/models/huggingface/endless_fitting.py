@@ -33,8 +33,13 @@ RESAMPLED = 1000
 def lanes(tokens: Any, rows: int) -> Tensor:
     """Cut one long text into ``rows`` streams of equal length, (R, T)."""
     ids = torch.as_tensor(tokens)
-    if ids.dim() != 1 or rows < 1 or len(ids) < 2 * rows:
-        raise UserError(f"{tuple(ids.shape)} tokens cannot be cut into {rows} streams")
+    if ids.dim() != 1 or rows < 1:
+        raise UserError(f"one text is cut into streams, not {tuple(ids.shape)} into {rows}")
+    if len(ids) < 2 * rows:
+        raise UserError(
+            f"the text has {len(ids)} tokens, too few to be read as {rows} streams: give a longer "
+            "one, or lower rows"
+        )
     return ids[: len(ids) // rows * rows].view(rows, -1).long()
 
 
