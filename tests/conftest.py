@@ -25,6 +25,8 @@ os.environ.update(LIMITS.get(INSTRUCTIONS, {}))
 # Tensors this small gain nothing from more threads; tests run side by side instead.
 THREADS = int(os.environ.get("TEST_THREADS", "1"))
 os.environ["OMP_NUM_THREADS"] = str(THREADS)
+# With several processes of several threads, those that wait must not keep the others waiting.
+os.environ["OMP_WAIT_POLICY"] = "passive"
 
 import torch  # noqa: E402
 
