@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, field_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
 from mnemoscope.errors import UserError, shown, suggestion
 
@@ -76,6 +77,20 @@ class Config(BaseModel):
         if any(get_origin(kind) is tuple for kind in kinds):
             return [item.strip() for item in value.split(",")]
         return value
+
+    def defaults(self) -> dict[str, Any]:
+        """What options would be that nobody had given, as JSON has it.
+
+        This is what they were for a version that did not have them yet.
+        """
+        given = self.model_dump()
+        return {
+            name: to_jsonable_python(
+                field.get_default(call_default_factory=True, validated_data=given)
+            )
+            for name, field in type(self).model_fields.items()
+            if not field.is_required()
+        }
 
     @classmethod
     def options(cls) -> list[tuple[str, str, str, str]]:

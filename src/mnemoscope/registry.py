@@ -14,6 +14,18 @@ from mnemoscope.config import Config
 from mnemoscope.errors import UserError, suggestion
 from mnemoscope.trust import check_trusted
 
+# Of states, checkpoints and memories on disk; raised when an older version could not read them.
+FORMAT = 1
+
+
+def check_format(found: Any, what: str = "it") -> None:
+    """Raise `UserError` for what a later version wrote; what came before has format 0."""
+    if str(found) not in map(str, range(FORMAT + 1)):
+        raise UserError(
+            f"{what} has format {str(found)[:20]}, this version knows up to {FORMAT}: install a "
+            "newer mnemoscope"
+        )
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -209,6 +221,27 @@ ATTACHED = {
     ),
 }
 
+# States by the names under which files know them: short, and the same wherever the class moves.
+STATES = {
+    "stream": "mnemoscope.memory.state:StreamState",
+    "rnn": "mnemoscope.memory.rnn:RNNState",
+    "lstm": "mnemoscope.memory.lstm:LSTMState",
+    "gru": "mnemoscope.memory.gru:GRUState",
+    "keys-values": "mnemoscope.memory.attention:AttentionState",
+    "layer-inputs": "mnemoscope.memory.cache:CacheState",
+    "signal": "mnemoscope.memory.continuous:ContinuousState",
+    "relative": "mnemoscope.models.relative:LayerState",
+    "sparse": "mnemoscope.memory.kept:SparseState",
+    "sparse-keys-values": "mnemoscope.memory.kept:Kept",
+    "source-vectors": "mnemoscope.memory.words:WordsState",
+    "recurrent-decoder": "mnemoscope.memory.words:AttentiveState",
+    "cross-attention": "mnemoscope.memory.words:CrossState",
+    "transformers": "mnemoscope.models.huggingface.stream:HuggingFaceState",
+    "document": "mnemoscope.models.huggingface.stream:DocumentState",
+    "window": "mnemoscope.models.huggingface.windows:WindowState",
+    "window-layer": "mnemoscope.models.huggingface.windows:LayerPast",
+}
+
 KINDS = {
     "memory": MEMORIES,
     "translator": TRANSLATORS,
@@ -230,6 +263,43 @@ ALSO_KNOWN_AS = {
     "continuous": "infinite",
     "sparse-transformer": "sparse",
 }
+
+# What version 0.1 wrote into files instead of the names above: the paths that classes had then.
+OLD_STATES = {
+    "mnemoscope.memory.state:StreamState": "stream",
+    "mnemoscope.memory.rnn:RNNState": "rnn",
+    "mnemoscope.memory.lstm:LSTMState": "lstm",
+    "mnemoscope.memory.gru:GRUState": "gru",
+    "mnemoscope.memory.attention:AttentionState": "keys-values",
+    "mnemoscope.memory.cache:CacheState": "layer-inputs",
+    "mnemoscope.memory.continuous:ContinuousState": "signal",
+    "mnemoscope.models.relative:LayerState": "relative",
+    "mnemoscope.memory.kept:SparseState": "sparse",
+    "mnemoscope.memory.kept:Kept": "sparse-keys-values",
+    "mnemoscope.memory.words:WordsState": "source-vectors",
+    "mnemoscope.memory.words:AttentiveState": "recurrent-decoder",
+    "mnemoscope.memory.words:CrossState": "cross-attention",
+    "mnemoscope.models.huggingface.stream:HuggingFaceState": "transformers",
+    "mnemoscope.models.huggingface.stream:DocumentState": "document",
+    "mnemoscope.models.huggingface.windows:WindowState": "window",
+    "mnemoscope.models.huggingface.windows:LayerPast": "window-layer",
+}
+
+
+def state_name(kind: type) -> str:
+    """What files call a class of states: its name here, or its path if it is somebody else's."""
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    return next((name for name, ours in STATES.items() if ours == path), path)
+
+
+def state_kind(name: str) -> type | None:
+    """The class of states that a file means, if it is one of ours."""
+    path = STATES.get(OLD_STATES.get(name, name))
+    if path is None:
+        return None
+    module, attribute = parts_of(path)
+    found: type = getattr(importlib.import_module(module), attribute)
+    return found
 
 
 def model_kind(name: str) -> str:

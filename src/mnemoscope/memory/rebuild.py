@@ -7,7 +7,7 @@ values of the annotated types, and exactly the tensors that are there.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, get_args, get_origin
 
@@ -19,6 +19,9 @@ from mnemoscope.memory.shapes import choices, parts_of
 # A stack of layers of memories of queues has five levels.
 DEEPEST = 16
 
+# Finds the class that a name means, None when nobody knows it.
+Kinds = Callable[[str], type[Any] | None]
+
 
 def parse(description: str) -> Any:
     """What a description says, as plain values."""
@@ -29,10 +32,8 @@ def parse(description: str) -> Any:
         raise UserError("its description is not JSON") from None
 
 
-def rebuild(
-    plan: Any, base: type[Any], tensors: Mapping[str, Tensor], kinds: Mapping[str, type[Any]]
-) -> Any:
-    """Return the state that ``plan`` describes, a ``base`` or one of its ``kinds``."""
+def rebuild(plan: Any, base: type[Any], tensors: Mapping[str, Tensor], kinds: Kinds) -> Any:
+    """Return the state that ``plan`` describes, a ``base`` of one of the known ``kinds``."""
     builder = _Builder(base, dict(tensors), kinds)
     state = builder.value(plan, (base,), "", 0)
     if builder.left:
@@ -41,9 +42,7 @@ def rebuild(
 
 
 class _Builder:
-    def __init__(
-        self, base: type[Any], tensors: dict[str, Tensor], kinds: Mapping[str, type[Any]]
-    ) -> None:
+    def __init__(self, base: type[Any], tensors: dict[str, Tensor], kinds: Kinds) -> None:
         self.base, self.left, self.kinds = base, tensors, kinds
 
     def value(self, plan: Any, allowed: tuple[Any, ...], name: str, depth: int) -> Any:
@@ -84,7 +83,7 @@ class _Builder:
         )
 
     def _state(self, plan: Any, allowed: tuple[Any, ...], name: str, where: str, depth: int) -> Any:
-        kind = self.kinds.get(plan["kind"])
+        kind = self.kinds(plan["kind"])
         if kind is None:
             module = plan["kind"].partition(":")[0]
             raise UserError(

@@ -24,6 +24,7 @@ from mnemoscope.bounded import opened
 from mnemoscope.errors import UserError
 from mnemoscope.memory.rebuild import parse, rebuild
 from mnemoscope.memory.shapes import Axes, fault, values_fault
+from mnemoscope.registry import FORMAT, check_format, state_kind, state_name
 
 # A model of a thousand layers with its optimizer has fewer.
 MOST_TENSORS = 50_000
@@ -34,14 +35,11 @@ MOST_HEADER = 16 << 20
 class State:
     """Base of all states. Fields are tensors, states, tuples of states, or plain values."""
 
+    # States of somebody else, by the path of their class: files find them once it is imported.
     _kinds: ClassVar[dict[str, type[State]]] = {}
 
     def __init_subclass__(cls) -> None:
-        State._kinds[cls._name()] = cls
-
-    @classmethod
-    def _name(cls) -> str:
-        return f"{cls.__module__}:{cls.__qualname__}"
+        State._kinds[state_name(cls)] = cls
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the same state with ``change`` applied to every tensor in it."""
@@ -113,7 +111,8 @@ class State:
 
     def save(self, path: str | Path) -> None:
         """Write the state to one safetensors file, complete or not at all."""
-        write_tensors(path, dict(self.tensors()), {"state": json.dumps(_describe(self))})
+        about = {"state": json.dumps(_describe(self)), "format": str(FORMAT)}
+        write_tensors(path, dict(self.tensors()), about)
 
     @staticmethod
     def load(path: str | Path) -> State:
@@ -125,7 +124,8 @@ class State:
         if "state" not in metadata:
             raise UserError(f"{path} holds tensors but no state; write one with state.save(path)")
         try:
-            state = rebuild(parse(metadata["state"]), State, tensors, State._kinds)
+            check_format(metadata.get("format", 0))
+            state = rebuild(parse(metadata["state"]), State, tensors, _kind)
         except UserError as error:
             raise UserError(f"{path} holds no state that can be loaded: {error}") from None
         wrong = fault(state) or values_fault(state)
@@ -270,10 +270,14 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
         raise TypeError(f"{name} is a {type(value).__name__}: a state holds tensors and tuples")
 
 
+def _kind(name: str) -> type[State] | None:
+    return state_kind(name) or State._kinds.get(name)
+
+
 def _describe(value: Any) -> Any:
     if isinstance(value, State):
         fields = {f.name: _describe(getattr(value, f.name)) for f in _kept(value)}
-        return {"kind": value._name(), "fields": fields}
+        return {"kind": state_name(type(value)), "fields": fields}
     if isinstance(value, Tensor):
         return {"kind": "tensor"}
     if isinstance(value, tuple):

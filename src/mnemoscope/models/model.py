@@ -172,8 +172,8 @@ class SequenceModel(nn.Module):
     def _check_state(self, tokens: Tensor, state: StreamState) -> None:
         if not isinstance(state, StreamState):
             raise UserError(f"state must come from out.state; got {type(state).__name__}")
-        if state.owner != self._owner:
-            raise UserError("the state belongs to another model: " + self._differences(state.owner))
+        if state.owner != self._owner and (other := self._differences(state.owner)):
+            raise UserError(f"the state belongs to another model: {other}")
         if not torch.compiler.is_compiling():
             wrong = fault(
                 state,
@@ -205,6 +205,9 @@ class SequenceModel(nn.Module):
             theirs = None
         if not isinstance(theirs, dict):
             return "it does not say which"
+        # What an owner does not name, its version did not have yet: then it is as by default.
+        usual = self.config.defaults()
+        theirs = {name: usual[name] for name in ours if name in usual} | theirs
         names = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
         said = (f"{n} is {theirs.get(n)} there, {ours.get(n)} here" for n in names)
         return "; ".join(said)[:1000]

@@ -26,6 +26,7 @@ from torch import Tensor
 from mnemoscope import bounded
 from mnemoscope.errors import UserError
 from mnemoscope.memory.state import State, read_tensors, write_tensors
+from mnemoscope.registry import FORMAT, check_format
 from mnemoscope.training.record import is_record
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ def save(
         wait()
         if rank == 0:
             facts: dict[str, Any] = {
+                "format": FORMAT,
                 "step": checkpoint.step,
                 "processes": processes,
                 "parts": len(checkpoint.memories),
@@ -188,6 +190,7 @@ def _facts(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is damaged (it has no seal): {remedy}")
     if content["seal"] not in (bounded.digest(facts), _older_seal(facts)):
         raise UserError(f"{path} is damaged (its seal does not fit what it says): {remedy}")
+    check_format(facts.get("format", 0), str(path))
     counts = [facts.get(name) for name in ("step", "processes", "parts")]
     files = facts.get("files")
     if (

@@ -9,8 +9,6 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from mnemoscope.training.config import RunConfig
 
 # More differences than these are another config altogether.
@@ -34,22 +32,13 @@ def differences(
     kinds: dict[str, Any] = {"task": now.task, "model": now.model, "training": now.training}
     found = []
     for part, values in now.plain().items():
-        before = recorded.get(part, {})
-        for name in dict.fromkeys([*values, *before]):
-            was = before.get(name, _default(kinds[part], name))
-            here = values.get(name)
+        known, usual = recorded.get(part, {}), kinds[part].defaults()
+        for name in dict.fromkeys([*values, *known]):
+            was, here = known.get(name, usual.get(name)), values.get(name)
             if f"{part}.{name}" not in free and was != here:
                 found.append(f"{part}.{name}: {_shown(was)} {when}, {_shown(here)} now")
     more = len(found) - _SHOWN
     return found if more <= 0 else [*found[:_SHOWN], f"and {more} more"]
-
-
-def _default(part: Any, name: str) -> Any:
-    field = type(part).model_fields.get(name)
-    if field is None or field.is_required():
-        return None
-    value = field.get_default(call_default_factory=True, validated_data=part.model_dump())
-    return to_jsonable_python(value)
 
 
 def _shown(value: Any) -> str:

@@ -25,7 +25,7 @@ from mnemoscope.memory.state import StreamState
 from mnemoscope.models.huggingface import blocks as parts
 from mnemoscope.models.huggingface import limits, saved
 from mnemoscope.models.huggingface import windows as held
-from mnemoscope.models.huggingface.config import EndlessOptions, PastFitting
+from mnemoscope.models.huggingface.config import CacheOptions, EndlessOptions, PastFitting
 from mnemoscope.models.huggingface.saving import keep
 from mnemoscope.models.huggingface.signals import ReadHook, Reading, SignalReader, is_read
 from mnemoscope.models.huggingface.windows import LayerPast, Windows, WindowState
@@ -277,7 +277,7 @@ class EndlessMemory(nn.Module):
     def write(self, folder: Path) -> Path:
         """Do as `save` does, or raise."""
         about = {
-            "kind": type(self.options).__name__,
+            "kind": "cache" if isinstance(self.options, CacheOptions) else "infinite",
             "options": self.options.model_dump(mode="json"),
             "base": parts.fingerprint(self.base),
             "model": getattr(self.base.config, "_name_or_path", ""),

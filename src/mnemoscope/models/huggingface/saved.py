@@ -16,14 +16,20 @@ from mnemoscope.errors import UserError
 from mnemoscope.memory.state import read_tensors, write_tensors
 from mnemoscope.models.huggingface.config import CacheOptions, DocumentOptions, EndlessOptions
 from mnemoscope.models.huggingface.texts import check_cutting
+from mnemoscope.registry import FORMAT, check_format
 
 REMEDY = "save the memory again, or copy it from where it came"
 DOCUMENTS, ENDLESS = "documents.safetensors", "endless.safetensors"
+# By the names that `ms.attach` knows them by; the first memories said the class instead.
 ENDLESS_KINDS: dict[str, type[EndlessOptions]] = {
-    kind.__name__: kind for kind in (EndlessOptions, CacheOptions)
+    "infinite": EndlessOptions,
+    "cache": CacheOptions,
+    "EndlessOptions": EndlessOptions,
+    "CacheOptions": CacheOptions,
 }
 Shape = tuple[int, ...]
 Chosen = TypeVar("Chosen", bound=Config)
+About = TypeVar("About", "AboutDocuments", "AboutEndless")
 
 
 class AboutDocuments(BaseModel):
@@ -31,6 +37,7 @@ class AboutDocuments(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
+    format: int = 0
     options: dict[str, Any]
     names: list[str]
     cutting: dict[str, int] = {}  # the first memories did not say
@@ -44,7 +51,8 @@ class AboutEndless(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    kind: Literal["EndlessOptions", "CacheOptions"]
+    format: int = 0
+    kind: Literal["infinite", "cache", "EndlessOptions", "CacheOptions"]
     options: dict[str, Any]
     base: str
     model: str
@@ -53,7 +61,7 @@ class AboutEndless(BaseModel):
 def write_memory(path: Path, tensors: dict[str, Tensor], word: str, about: dict[str, Any]) -> Path:
     """Write the file of a memory, and the folders it is in."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_tensors(path, tensors, {word: json.dumps(about)})
+    write_tensors(path, tensors, {word: json.dumps({"format": FORMAT, **about})})
     return path
 
 
@@ -75,7 +83,7 @@ def read_endless(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]
     return tensors, about.model_dump()
 
 
-def _read(path: Path, word: str, kind: type[BaseModel]) -> tuple[dict[str, Tensor], Any]:
+def _read(path: Path, word: str, kind: type[About]) -> tuple[dict[str, Tensor], About]:
     """The tensors of a memory, all of them finite, and what is said about them as ``kind``."""
     tensors, metadata = read_tensors(path)
     if word not in metadata:
@@ -86,6 +94,7 @@ def _read(path: Path, word: str, kind: type[BaseModel]) -> tuple[dict[str, Tenso
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or word
         raise damaged(path, f"{where}: {first['msg'].lower()}") from None
+    check_format(about.format, str(path))
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
             raise damaged(path, f"{name} holds what are no finite numbers")
