@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks import BENCHMARKS, ONE_THREAD
-from mnemoscope.errors import suggestion
+from mnemoscope.core.errors import suggestion
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
-from mnemoscope.memory.continuous import ContinuousState
+from mnemoscope.memories.continuous import ContinuousState
 from mnemoscope.models.config import Infinite
 from mnemoscope.models.longterm import LongTerm
 from mnemoscope.models.model import Context

@@ -7,11 +7,11 @@ from functools import partial
 import torch
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
-from mnemoscope.models.huggingface.config import DocumentOptions, Fitting, Guidance
-from mnemoscope.models.huggingface.documents import DocumentMemory
-from mnemoscope.models.huggingface.fitting import Course
-from mnemoscope.models.huggingface.reading import Reader
-from mnemoscope.models.huggingface.texts import Documents
+from mnemoscope.huggingface.config import DocumentOptions, Fitting, Guidance
+from mnemoscope.huggingface.documents import DocumentMemory
+from mnemoscope.huggingface.fitting import Course
+from mnemoscope.huggingface.reading import Reader
+from mnemoscope.huggingface.texts import Documents
 
 TITLE = "Learning documents: kept hidden states against the hooked model"
 SETTING = (

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from mnemoscope.models.huggingface import from_gpt2
+from mnemoscope.huggingface import from_gpt2
 from mnemoscope.models.model import SequenceModel
 
 LAYERS, HEADS, VOCAB, CONTEXT = 4, 4, 512, 512

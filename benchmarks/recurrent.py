@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
-from mnemoscope.memory.recurrent import scan
+from mnemoscope.memories.recurrent import scan
 from mnemoscope.models.model import Context
 from mnemoscope.models.recurrent import CELLS, RecurrentLayer
 

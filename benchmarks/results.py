@@ -10,7 +10,7 @@ from rich.table import Table
 
 from benchmarks.measure import Row
 from benchmarks.provenance import Provenance
-from mnemoscope.files import write_whole
+from mnemoscope.core.files import write_whole
 
 PATH = Path(__file__).with_name("RESULTS.md")
 HEAD = """# Benchmark results

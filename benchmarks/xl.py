@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
-from mnemoscope.memory.cache import CacheState
+from mnemoscope.memories.cache import CacheState
 from mnemoscope.models.config import Cache
 from mnemoscope.models.model import Context
 from mnemoscope.models.positions import waves

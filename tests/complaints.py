@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 
 def complaint(call: Callable[[], Any]) -> str | None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mnemoscope import doctor
-from mnemoscope.memory.state import State
+from mnemoscope.memories.state import State
 
 pytestmark = pytest.mark.exact
 

@@ -11,7 +11,7 @@ HEAVY = {"torch", "transformers", "plotly", "accelerate", "sklearn"}
     "module",
     [
         "mnemoscope",
-        "mnemoscope.registry",
+        "mnemoscope.core.registry",
         "mnemoscope.models.config",
         "mnemoscope.data.copying",
         "mnemoscope.training.config",

@@ -12,9 +12,10 @@ import torch.nn.functional as F
 
 import mnemoscope as ms
 from mnemoscope.cli import main
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.trust import trusting
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.parallel import Pair
-from mnemoscope.errors import UserError
 from mnemoscope.lenses.alignment import Alignment
 from mnemoscope.lenses.reach import Reach
 from mnemoscope.models.translator import Translator
@@ -23,7 +24,6 @@ from mnemoscope.training.config import RunConfig
 from mnemoscope.training.evaluate import encode
 from mnemoscope.training.loop import resume, train
 from mnemoscope.training.run import Run
-from mnemoscope.trust import trusting
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 ZAHLEN = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]

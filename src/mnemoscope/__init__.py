@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from mnemoscope.api import study as study
     from mnemoscope.api import train as train
     from mnemoscope.api import translator as translator
-    from mnemoscope.errors import UserError as UserError
+    from mnemoscope.core.errors import UserError as UserError
     from mnemoscope.lenses.capture import capture as capture
-    from mnemoscope.memory.state import State as State
+    from mnemoscope.memories.state import State as State
     from mnemoscope.models.generation import generate as generate
     from mnemoscope.models.generation import unroll as unroll
 
@@ -37,9 +37,9 @@ _HOME = {
     "study": "mnemoscope.api",
     "train": "mnemoscope.api",
     "translator": "mnemoscope.api",
-    "UserError": "mnemoscope.errors",
+    "UserError": "mnemoscope.core.errors",
     "capture": "mnemoscope.lenses.capture",
-    "State": "mnemoscope.memory.state",
+    "State": "mnemoscope.memories.state",
     "generate": "mnemoscope.models.generation",
     "unroll": "mnemoscope.models.generation",
 }

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from mnemoscope import report
-from mnemoscope.document import Report, Reproduce
-from mnemoscope.errors import UserError, suggestion
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.registry import ATTACHED, find, model_kind
+from mnemoscope.core.trust import Modules, trusted, trusting
 from mnemoscope.publish import Published, study, typed
-from mnemoscope.registry import ATTACHED, find, model_kind
+from mnemoscope.report.document import Report, Reproduce
 from mnemoscope.training.asked import resolve
-from mnemoscope.trust import Modules, trusted, trusting
 
 if TYPE_CHECKING:
     from mnemoscope.lenses.streams import Stream
@@ -93,16 +93,16 @@ def attach(model: Any, memory: str, *, tokenizer: Any = None, **options: Any) ->
     """
     if memory not in ATTACHED:
         raise UserError(f"cannot attach {memory!r}; {suggestion(memory, ATTACHED)}")
-    from mnemoscope.models.huggingface import config as known
+    from mnemoscope.huggingface import config as known
 
     if memory == "documents":
         chosen = known.DocumentOptions.make(**options)
-        from mnemoscope.models.huggingface.documents import DocumentMemory
+        from mnemoscope.huggingface.documents import DocumentMemory
 
         return DocumentMemory(model, chosen, tokenizer)
     kind = known.EndlessOptions if memory == "infinite" else known.CacheOptions
     endless = kind.make(**options)
-    from mnemoscope.models.huggingface.endless import EndlessMemory
+    from mnemoscope.huggingface.endless import EndlessMemory
 
     return EndlessMemory(model, endless)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnemoscope import __version__
-from mnemoscope.errors import UserError
-from mnemoscope.registry import MEMORIES, TRANSLATORS, find, model_kind
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import MEMORIES, TRANSLATORS, find, model_kind
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +123,7 @@ def _goes_on(name: str) -> bool:
     """Whether one model says the same, to the bit, from its state and from a copy in a file."""
     import torch
 
-    from mnemoscope.memory.state import State
+    from mnemoscope.memories.state import State
 
     torch.manual_seed(0)
     # Heads six numbers wide begin at all kinds of addresses; forty tokens fill a kernel's block.
@@ -185,8 +185,8 @@ def _folders() -> Check:
 def _page() -> Check:
     """Write a small page and, if a browser is here, look whether it draws."""
     from mnemoscope import report
-    from mnemoscope.document import Figure, Report, Reproduce, Section
-    from mnemoscope.figure import Series, lines
+    from mnemoscope.plots.figure import Series, lines
+    from mnemoscope.report.document import Figure, Report, Reproduce, Section
 
     rows = [{"x": x, "y": x * x} for x in (1, 2, 3)]
     curve = lines([Series("y", [1, 2, 3], [1, 4, 9])], "x", "y")

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnemoscope import report
-from mnemoscope.document import Report, Reproduce, Section
-from mnemoscope.errors import InterruptedRunError, UserError
-from mnemoscope.interrupts import postponed
-from mnemoscope.registry import find
+from mnemoscope.core.errors import InterruptedRunError, UserError
+from mnemoscope.core.interrupts import postponed
+from mnemoscope.core.registry import find
+from mnemoscope.core.trust import Modules, trusted, trusting
+from mnemoscope.report.document import Report, Reproduce, Section
 from mnemoscope.studies.folder import RESULT, claimed, known_result, options_yaml, write_result
 from mnemoscope.studies.notices import collected
-from mnemoscope.trust import Modules, trusted, trusting
 
 if TYPE_CHECKING:
     from mnemoscope.studies.study import Study

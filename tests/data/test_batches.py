@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mnemoscope.core.registry import TASKS, find
 from mnemoscope.data.batch import NO_QUESTION, Batch, Stream, Task
 from mnemoscope.data.copying import Copy
 from mnemoscope.data.images import Images
@@ -15,7 +16,6 @@ from mnemoscope.data.recall import Recall
 from mnemoscope.data.sorting import Sorting
 from mnemoscope.data.text import Characters, Text
 from mnemoscope.data.translation import Translation
-from mnemoscope.registry import TASKS, find
 
 TASKS_UNDER_TEST = [
     Copy(items=3, lag=9),

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import mnemoscope as ms
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.blanks import Blanks
 from mnemoscope.data.echo import Echo
-from mnemoscope.errors import UserError
 from mnemoscope.training.config import RunConfig
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import Document, read_documents
-from mnemoscope.errors import UserError
 
 
 def test_a_file_is_one_document(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_file_that_cannot_be_read_is_named(
         raise PermissionError(13, "Permission denied")
 
     # The permission itself would not stop a test that runs as root.
-    monkeypatch.setattr("mnemoscope.bounded.os.open", refuse)
+    monkeypatch.setattr("mnemoscope.core.bounded.os.open", refuse)
     with pytest.raises(UserError, match=r"cannot read .*locked\.txt: Permission denied"):
         read_documents(path)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.images import Images
-from mnemoscope.errors import UserError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "fashion-mnist"
 

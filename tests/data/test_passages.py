@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.passages import Passages
-from mnemoscope.errors import UserError
 
 
 def test_passages_are_pieces_of_the_text(tmp_path: Path) -> None:

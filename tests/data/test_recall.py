@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION, Batch, Task
 from mnemoscope.data.recall import Recall
-from mnemoscope.errors import UserError
 
 
 def test_the_drawn_example(

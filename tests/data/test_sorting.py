@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION, Batch, Task
 from mnemoscope.data.sorting import Sorting, sort_by_frequency
-from mnemoscope.errors import UserError
 
 
 def slowly(row: list[int], symbols: int) -> list[int]:

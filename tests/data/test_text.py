@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import Split, Task
 from mnemoscope.data.documents import Document, read_documents
 from mnemoscope.data.text import Characters, Text, split_documents
-from mnemoscope.errors import UserError
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data import grammar
 from mnemoscope.data.batch import NO_QUESTION, NO_WORD
 from mnemoscope.data.parallel import Pair, read_pairs
 from mnemoscope.data.translation import Translation, decode, encode, split_pairs
-from mnemoscope.errors import UserError
 
 SMALL = {"sentences": 600, "clauses": 2, "vocabulary_size": 300}
 

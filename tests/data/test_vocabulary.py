@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import mnemoscope.data.vocabulary as module
 from complaints import complaint
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.vocabulary import Alphabet, Bytes, Merges, Vocabulary
-from mnemoscope.errors import UserError
 
 SENTENCE = "the theme of the thesis: then, there, these.\nThe end\n"
 # A surrogate half is no character and UTF-8 cannot hold it.

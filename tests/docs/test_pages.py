@@ -13,7 +13,7 @@ import pytest
 
 import mnemoscope as ms
 from mnemoscope import models
-from mnemoscope.registry import MEMORIES, TASKS, TRANSLATORS, Entry, find
+from mnemoscope.core.registry import MEMORIES, TASKS, TRANSLATORS, Entry, find
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"```python(?: title=\"(?P<title>[\w.]+)\")?\n(?P<code>.*?)```", re.DOTALL)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.streams import Stream
-from mnemoscope.memory.state import State, StreamState
+from mnemoscope.memories.state import State, StreamState
 from mnemoscope.models.model import Output
 
 

@@ -10,7 +10,7 @@ import torch
 from tiny_models import LAYERS, VOCAB, WIDTH, tiny
 
 import mnemoscope as ms
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import capture, side_by_side
 from mnemoscope.lenses.reader import open_reader
 from mnemoscope.lenses.sites import canonical

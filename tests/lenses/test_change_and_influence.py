@@ -6,7 +6,7 @@ import torch
 from tiny_models import VOCAB, tiny
 
 import mnemoscope as ms
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import Observed, capture
 from mnemoscope.lenses.change import Change
 from mnemoscope.lenses.groups import by_frequency, by_tags, counted, everything

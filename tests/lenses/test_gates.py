@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import mnemoscope as ms
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import capture
 from mnemoscope.lenses.gates import Gates
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tiny_models import FAMILIES, VOCAB, tiny
 
 import mnemoscope as ms
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import read_documents
-from mnemoscope.errors import UserError
 from mnemoscope.lenses.factors import factor, paper_shift, scores, weighted_median
 from mnemoscope.lenses.heads import Heads
 from mnemoscope.lenses.heads_result import rank_correlation

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_models import tiny
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import Observed, capture
 from mnemoscope.lenses.clusters import cluster
 from mnemoscope.lenses.entropy import entropy, mutual

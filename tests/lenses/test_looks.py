@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import mnemoscope as ms
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.looks import Looks
+from mnemoscope.memories.pattern import Pattern
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.pattern import Pattern
 
 
 def small(pattern: str = "strided,fixed") -> SequenceModel:

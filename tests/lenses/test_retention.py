@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledgers import Ledger
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.recall import Recall
-from mnemoscope.errors import UserError
 from mnemoscope.lenses import retention
 from mnemoscope.lenses.cost import cost, flops
 from mnemoscope.lenses.questions import RetentionOptions, Spelling, questions

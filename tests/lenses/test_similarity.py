@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import tiny
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import Observed, capture
 from mnemoscope.lenses.published import anatome, google_svcca
 from mnemoscope.lenses.similarity import Similarity, SimilarityResult

@@ -9,7 +9,7 @@ from built_heads import built, passages
 from tiny_models import VOCAB, tiny
 
 import mnemoscope as ms
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.bands import Band, Filter, effects, octaves, taken_off
 from mnemoscope.lenses.fourier import (
     OCTAVES,

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from mnemoscope.core.registry import find
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.registry import find
 
 KINDS: dict[str, dict[str, Any]] = {
     "rnn": {},

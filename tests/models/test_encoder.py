@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import mnemoscope as ms
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.data.translation import Translation
-from mnemoscope.errors import UserError
 from mnemoscope.training.config import RunConfig
 
 SMALL = {"vocabulary_size": 300, "sentences": 500}

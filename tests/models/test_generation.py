@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.models.generation import choose, generate
 from mnemoscope.models.model import SequenceModel
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface import from_gpt2
 from mnemoscope.models.generation import generate
-from mnemoscope.models.huggingface import from_gpt2
 
 transformers = pytest.importorskip("transformers")
 

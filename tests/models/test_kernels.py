@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.flop_counter import FlopCounterMode
 
+from mnemoscope.core.registry import find
 from mnemoscope.models.kernels import _runs, fuses, unfused
 from mnemoscope.models.recurrent import CELLS
-from mnemoscope.registry import find
 
 # Read when torch is loaded: what a processor without AVX-512, and one without AVX, would do.
 OLDER = {
@@ -122,7 +122,7 @@ import sys
 from pathlib import Path
 import torch
 from mnemoscope.lenses.capture import capture
-from mnemoscope.registry import find
+from mnemoscope.core.registry import find
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import train
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import mnemoscope as ms
-from mnemoscope.errors import UserError
-from mnemoscope.memory.state import State
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories.state import State
 from mnemoscope.models.model import SequenceModel, StreamState
 
 SMALL = {"vocab": 11, "width": 8, "layers": 2, "heads": 2, "cached": 3}

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mnemoscope.errors import UserError, suggestion
+from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.models.config import GRU, LSTM, RNN, Attention, ModelConfig
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mnemoscope.errors import UserError
-from mnemoscope.memory.rnn import RNNState
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories.rnn import RNNState
 from mnemoscope.models.model import SequenceModel
 
 Make = Callable[..., SequenceModel]

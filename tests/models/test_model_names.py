@@ -1,9 +1,9 @@
 import pytest
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import KINDS, MEMORIES, TASKS, find, name_of
+from mnemoscope.core.trust import trusting
 from mnemoscope.models.config import GRU, LSTM, RNN, Attention, ModelConfig
-from mnemoscope.registry import KINDS, MEMORIES, TASKS, find, name_of
-from mnemoscope.trust import trusting
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import find
 from mnemoscope.models.generation import unroll
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.registry import find
 
 Make = Callable[..., SequenceModel]
 Tokens = Callable[..., Tensor]

@@ -5,13 +5,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import find
 from mnemoscope.lenses.capture import capture
-from mnemoscope.memory.recurrent import Cell
+from mnemoscope.memories.recurrent import Cell
 from mnemoscope.models.config import LSTM
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.recurrent import from_torch, to_torch
-from mnemoscope.registry import find
 
 Make = Callable[..., SequenceModel]
 Tokens = Callable[..., Tensor]

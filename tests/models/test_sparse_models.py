@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import capture
-from mnemoscope.memory.kept import SparseState
+from mnemoscope.memories.kept import SparseState
 from mnemoscope.models.config import Sparse
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.sparse import SparseAttention

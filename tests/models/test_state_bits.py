@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mnemoscope.memory.state import State
+from mnemoscope.memories.state import State
 from mnemoscope.models.model import SequenceModel
 
 pytestmark = pytest.mark.exact

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from complaints import complaint
-from mnemoscope.errors import UserError
-from mnemoscope.memory.state import State, StreamState
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import MEMORIES, TRANSLATORS, find
+from mnemoscope.memories.state import State, StreamState
 from mnemoscope.models.model import Output, SequenceModel
 from mnemoscope.models.source import SourceModel
-from mnemoscope.registry import MEMORIES, TRANSLATORS, find
 
 SMALL: dict[str, dict[str, Any]] = {
     "compressive": {"cached": 4, "compressed": 4, "rate": 2},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from mnemoscope.memory.state import State
+from mnemoscope.memories.state import State
 from mnemoscope.models.model import SequenceModel, parameters
 
 Make = Callable[..., SequenceModel]
@@ -106,8 +106,8 @@ import sys
 from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
-from mnemoscope.memory.state import State
-from mnemoscope.registry import find
+from mnemoscope.memories.state import State
+from mnemoscope.core.registry import find
 
 folder = Path(sys.argv[1])
 torch.set_num_threads(int(sys.argv[2]))

@@ -5,9 +5,9 @@ import datetime
 import numpy as np
 import pytest
 
-from mnemoscope import figure
-from mnemoscope.document import Figure, Report, Reproduce, Section, Table
-from mnemoscope.figure import Reference, Region, Series
+from mnemoscope.plots import figure
+from mnemoscope.plots.figure import Reference, Region, Series
+from mnemoscope.report.document import Figure, Report, Reproduce, Section, Table
 
 EVIL = "</script><!--<img src=x onerror=window.hacked=1><script>window.hacked=1</script>\"'&"
 

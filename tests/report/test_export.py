@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from mnemoscope import figure
-from mnemoscope.document import Figure, Report, Reproduce, Section, Table
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.plots import figure
 from mnemoscope.report import write_data, write_images
+from mnemoscope.report.document import Figure, Report, Reproduce, Section, Table
 
 
 def read(path):

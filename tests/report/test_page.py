@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from mnemoscope import figure
-from mnemoscope.document import Figure, Report, Section, Table
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.plots import figure
 from mnemoscope.report import write
 from mnemoscope.report.dark import dark_colours
+from mnemoscope.report.document import Figure, Report, Section, Table
 from mnemoscope.report.page import _column, _duration, render
 
 

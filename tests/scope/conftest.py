@@ -46,7 +46,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def _documents(runs: Path) -> None:
     transformers = pytest.importorskip("transformers")
     from mnemoscope.data.vocabulary import Merges
-    from mnemoscope.models.huggingface.config import Guidance
+    from mnemoscope.huggingface.config import Guidance
 
     words = Merges.learn(" ".join(TEXTS.values()), 300)
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words._tokenizer)

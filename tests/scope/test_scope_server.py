@@ -11,7 +11,7 @@ import pytest
 import torch
 from scope_world import EVIL, STORY, Client, World
 
-from mnemoscope.memory.state import read_tensors, write_tensors
+from mnemoscope.memories.state import read_tensors, write_tensors
 from mnemoscope.scope import desk
 
 

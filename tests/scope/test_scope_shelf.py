@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemoscope.errors import UserError
-from mnemoscope.files import held
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.files import held
 from mnemoscope.scope import records, shelf, texts
 from mnemoscope.scope.library import Library, curves
 from mnemoscope.training.config import RunConfig

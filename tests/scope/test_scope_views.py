@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from mnemoscope.core.registry import find
 from mnemoscope.lenses.capture import capture
-from mnemoscope.memory.density import gaussian_below
+from mnemoscope.memories.density import gaussian_below
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.registry import find
 from mnemoscope.scope.frame import Step
 from mnemoscope.scope.ours import OurStream
 from mnemoscope.scope.views.view import Part, packed, spread

@@ -14,8 +14,8 @@ import torch
 
 import mnemoscope as ms
 from mnemoscope.api import Published
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import Document
-from mnemoscope.errors import UserError
 from mnemoscope.models.relative import LayerState
 from mnemoscope.studies import books_page
 from mnemoscope.studies.books import LABELS, Books, draw

@@ -11,9 +11,9 @@ import pytest
 
 import mnemoscope as ms
 from mnemoscope.api import Published
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.images import Images
 from mnemoscope.data.passages import Passages
-from mnemoscope.errors import UserError
 from mnemoscope.models.config import Sparse
 from mnemoscope.studies import images, patterns
 from mnemoscope.studies.contest import step_flop

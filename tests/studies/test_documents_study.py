@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import mnemoscope as ms
-from mnemoscope.bounded import read_sealed
-from mnemoscope.errors import UserError
-from mnemoscope.registry import find
+from mnemoscope.core.bounded import read_sealed
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import find
 
 transformers = pytest.importorskip("transformers")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mnemoscope as ms
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.studies.evolution import OBJECTIVES, Evolution
 from mnemoscope.studies.evolution_claims import between, claims, curves, verdict
 

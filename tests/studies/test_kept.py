@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemoscope.bounded import read_sealed, write_sealed
-from mnemoscope.errors import UserError
+from mnemoscope.core.bounded import read_sealed, write_sealed
+from mnemoscope.core.errors import UserError
 from mnemoscope.studies.kept import asked
 from mnemoscope.studies.lag import Lag
 from mnemoscope.studies.notices import collected

@@ -13,8 +13,8 @@ import torch
 
 import mnemoscope as ms
 from mnemoscope.api import Published
-from mnemoscope.errors import UserError
-from mnemoscope.registry import MEMORIES, find
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import MEMORIES, find
 from mnemoscope.studies import lag_page
 from mnemoscope.studies.lag import Lag, choose_rate
 from mnemoscope.studies.sizes import count, sized, state_bytes

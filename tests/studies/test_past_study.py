@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mnemoscope as ms
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 pytest.importorskip("transformers")
 

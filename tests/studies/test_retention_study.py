@@ -12,7 +12,7 @@ import pytest
 import mnemoscope as ms
 from mnemoscope import publish
 from mnemoscope.api import Published
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.studies.retention import CONTESTANTS, RetentionStudy
 from mnemoscope.studies.retention_page import tell
 from mnemoscope.studies.retention_result import curves, front, points, span, unstable

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import mnemoscope as ms
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.sorting import Sorting
-from mnemoscope.errors import UserError
 from mnemoscope.studies.looking import look
 from mnemoscope.studies.sizes import count
 from mnemoscope.studies.sorting import CONTENDERS, SortingStudy, chance, counting_oracle, speak

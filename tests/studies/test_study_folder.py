@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import mnemoscope as ms
 from complaints import complaint
 from mnemoscope.api import Published
-from mnemoscope.bounded import read_sealed
-from mnemoscope.errors import UserError
-from mnemoscope.files import held
+from mnemoscope.core.bounded import read_sealed
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.files import held
 
 TINY = "tiny_study:Tiny"
 ANYTHING = st.binary(max_size=120) | st.text(alphabet='{}[]":,&*! \nstudy: 0.1e', max_size=60).map(
@@ -279,7 +279,7 @@ START = """
 import sys
 import mnemoscope as ms
 import tiny_study, torch
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 print("ready", flush=True)
 for line in sys.stdin:
     try:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mnemoscope as ms
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.studies.waves import WavesStudy
 from mnemoscope.studies.waves_claims import claims, finals, looks
 from mnemoscope.studies.waves_model import above_null, sections

@@ -29,7 +29,7 @@ def work(job: dict[str, Any]) -> None:
     """Train or resume as a job says; what the user would read goes to the job's report."""
     import torch
 
-    from mnemoscope.errors import UserError
+    from mnemoscope.core.errors import UserError
     from mnemoscope.training.config import RunConfig
     from mnemoscope.training.loop import resume, train
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.copying import Copy
 from mnemoscope.data.text import Text
-from mnemoscope.errors import UserError
-from mnemoscope.memory.state import State
+from mnemoscope.memories.state import State
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.evaluate import Score, evaluate
 

@@ -16,12 +16,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.progress import progress
+from mnemoscope.core.registry import MEMORIES
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import NO_QUESTION
-from mnemoscope.errors import UserError
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.progress import progress
-from mnemoscope.registry import MEMORIES
-from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import make_optimizer, train

@@ -17,7 +17,7 @@ import pytest
 import torch
 from children import Child, has_step, wait_until
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import InterruptedRunError, resume, train

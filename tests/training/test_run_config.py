@@ -13,10 +13,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemoscope.errors import UserError
-from mnemoscope.registry import KINDS, TASKS, find
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import KINDS, TASKS, find
+from mnemoscope.core.trust import trusting
 from mnemoscope.training.config import RunConfig, Training
-from mnemoscope.trust import trusting
 
 PAIRS = [(task, model) for task in TASKS for model in KINDS[find("task", task).models]]
 

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from complaints import complaint
-from mnemoscope import bounded
-from mnemoscope.registry import KINDS, TASKS, find
+from mnemoscope.core import bounded
+from mnemoscope.core.registry import KINDS, TASKS, find
 from mnemoscope.training import checkpoint, metrics
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import resume, train

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from mnemoscope.api import load
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.files import held
 from mnemoscope.data.text import Text, _corpus
-from mnemoscope.errors import UserError
-from mnemoscope.files import held
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import resume, train

@@ -12,7 +12,7 @@ import pytest
 import torch
 from children import Child
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import DivergedError, resume, train

@@ -34,7 +34,7 @@ def _run(arguments: Sequence[str] | None) -> None:
     import logging
 
     from mnemoscope.cli.commands import app
-    from mnemoscope.errors import InterruptedRunError, UserError
+    from mnemoscope.core.errors import InterruptedRunError, UserError
 
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     # What a model of transformers has to say while it runs is not what was asked for.

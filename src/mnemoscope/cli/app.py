@@ -9,7 +9,7 @@ from typing import Any, get_args
 from cyclopts import App, ArgumentCollection
 
 from mnemoscope import __version__
-from mnemoscope.errors import UserError, shown
+from mnemoscope.core.errors import UserError, shown
 
 # What systems allow, in bytes: of a path, and of each name in it.
 _LONGEST_PATH, _LONGEST_NAME = 4096, 255

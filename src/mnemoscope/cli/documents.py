@@ -15,10 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from mnemoscope.cli.options import Options, configs, examples, pairs, within
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 if TYPE_CHECKING:
-    from mnemoscope.models.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.documents import DocumentMemory
 
 # Tokens, entries and words that can be asked for.
 MOST = 1 << 20
@@ -59,20 +59,20 @@ def documents_fit(
     overlap
         Tokens of a segment that the one before has read already.
     """
-    from mnemoscope.models.huggingface.config import DocumentOptions, Fitting, Guidance
+    from mnemoscope.huggingface.config import DocumentOptions, Fitting, Guidance
 
     given = pairs(options)
     chosen = configs(given, DocumentOptions, Guidance, Fitting)
     within("segment", segment, 2, MOST)
     within("overlap", overlap, 0, segment - 2)
     from mnemoscope.data.documents import read_documents
-    from mnemoscope.models.huggingface.saving import check_destination
+    from mnemoscope.huggingface.saving import check_destination
 
     check_destination(out)
-    from mnemoscope.models.huggingface.documents import DocumentMemory
-    from mnemoscope.models.huggingface.limits import check_options
-    from mnemoscope.models.huggingface.loading import load_config, load_model
-    from mnemoscope.models.huggingface.texts import Documents
+    from mnemoscope.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.limits import check_options
+    from mnemoscope.huggingface.loading import load_config, load_model
+    from mnemoscope.huggingface.texts import Documents
 
     check_options(load_config(model), chosen[0])
     found = {one.name: one.text for one in read_documents(folder)}
@@ -107,7 +107,7 @@ def contexts(memory: Path, /, *, folder: str, model: str | None = None) -> None:
     model
         The model; by default the one it was learnt on.
     """
-    from mnemoscope.models.huggingface.texts import Documents
+    from mnemoscope.huggingface.texts import Documents
 
     opened = open_memory(memory, model)
     texts = Documents.from_folder(folder, opened.tokenizer, **opened.cutting)
@@ -130,7 +130,7 @@ def words(memory: Path, /, *, entry: int, top: int = 8, model: str | None = None
         The model; by default the one it was learnt on.
     """
 
-    from mnemoscope.models.huggingface.documents import read_saved
+    from mnemoscope.huggingface.documents import read_saved
 
     within("entry", entry, 0, MOST)
     within("top", top, 1, MOST)
@@ -211,9 +211,9 @@ def open_memory(folder: Path, model: str | None, document: str | None = None) ->
 
     It must know the ``document``, which is asked before the model is loaded.
     """
-    from mnemoscope.models.huggingface.blocks import known
-    from mnemoscope.models.huggingface.documents import DocumentMemory, read_saved
-    from mnemoscope.models.huggingface.loading import load_model
+    from mnemoscope.huggingface.blocks import known
+    from mnemoscope.huggingface.documents import DocumentMemory, read_saved
+    from mnemoscope.huggingface.loading import load_model
 
     about = read_saved(folder)[1]
     if document is not None:
@@ -228,10 +228,10 @@ def recite(memory: DocumentMemory, document: str | None, prompt: str, length: in
     """What the model says after a prompt under a document, the likeliest word at every place."""
     import torch
 
-    from mnemoscope.models.huggingface.blocks import words_of
-    from mnemoscope.models.huggingface.loading import check_ids
-    from mnemoscope.models.huggingface.quiet import quiet
-    from mnemoscope.models.huggingface.texts import first_ids
+    from mnemoscope.huggingface.blocks import words_of
+    from mnemoscope.huggingface.loading import check_ids
+    from mnemoscope.huggingface.quiet import quiet
+    from mnemoscope.huggingface.texts import first_ids
 
     ids = torch.tensor([first_ids(memory.tokenizer, prompt)])
     if not ids.numel():

@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from mnemoscope.bounded import read_text
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import Options, Trust, check_file, examples, pairs, within
-from mnemoscope.errors import UserError
-from mnemoscope.models.huggingface.saving import check_destination
-from mnemoscope.registry import KINDS, find
-from mnemoscope.trust import trusting
+from mnemoscope.core.bounded import read_text
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import KINDS, find
+from mnemoscope.core.trust import trusting
+from mnemoscope.huggingface.saving import check_destination
 
 # Tokens read at once, clusters, frequencies; tokens read in all; bytes of a text.
 MOST, MOST_TOKENS, MOST_TEXT = 1 << 20, 1 << 40, 1 << 30

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import examples
-from mnemoscope.errors import UserError, suggestion
-from mnemoscope.registry import KINDS, find
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.registry import KINDS, find
 
 PLURALS = {
     "memories": "memory",

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import examples
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 
 @app.command(

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from mnemoscope.config import Config
-from mnemoscope.errors import UserError, suggestion
+from mnemoscope.core.config import Config
+from mnemoscope.core.errors import UserError, suggestion
 
 # ``--name value`` pairs that belong to a task, a model, a memory, a training or a study.
 Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]

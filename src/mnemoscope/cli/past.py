@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from mnemoscope.cli.options import Options, check_file, configs, examples, pairs, within
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 MOST_ROWS, MOST_TOKENS = 1 << 16, 1 << 40
 
@@ -61,21 +61,21 @@ def past_fit(
     rows
         Streams that the texts are cut into, read side by side.
     """
-    from mnemoscope.models.huggingface.config import CacheOptions, EndlessOptions, PastFitting
+    from mnemoscope.huggingface.config import CacheOptions, EndlessOptions, PastFitting
 
     kind = EndlessOptions if memory == "infinite" else CacheOptions
     within("rows", rows, 1, MOST_ROWS)
     chosen, fitting = configs(pairs(options), kind, PastFitting)
     fitting.check(chosen)
-    from mnemoscope.models.huggingface.saving import check_destination, keep
+    from mnemoscope.huggingface.saving import check_destination, keep
 
     check_destination(out)
     from mnemoscope.data.documents import read_text
-    from mnemoscope.models.huggingface.endless import EndlessMemory
-    from mnemoscope.models.huggingface.endless_fitting import streams_of
-    from mnemoscope.models.huggingface.limits import check_options
-    from mnemoscope.models.huggingface.loading import load_config, load_model
-    from mnemoscope.models.huggingface.quiet import quiet
+    from mnemoscope.huggingface.endless import EndlessMemory
+    from mnemoscope.huggingface.endless_fitting import streams_of
+    from mnemoscope.huggingface.limits import check_options
+    from mnemoscope.huggingface.loading import load_config, load_model
+    from mnemoscope.huggingface.quiet import quiet
 
     for path in text:
         check_file(path)
@@ -132,7 +132,7 @@ def worth(
         check_file(path)
     attached, tokenizer = _open(memory, model)
     from mnemoscope.data.documents import read_text
-    from mnemoscope.models.huggingface.texts import first_ids
+    from mnemoscope.huggingface.texts import first_ids
 
     texts = [read_text(path) for path in text]
 
@@ -142,8 +142,8 @@ def worth(
 
 def _open(folder: Path, model: str | None) -> tuple[Any, Any]:
     """The memory in a folder on its model, and the tokenizer."""
-    from mnemoscope.models.huggingface.endless import EndlessMemory, read_saved
-    from mnemoscope.models.huggingface.loading import load_model
+    from mnemoscope.huggingface.endless import EndlessMemory, read_saved
+    from mnemoscope.huggingface.loading import load_model
 
     name = model or read_saved(folder)[1]["model"]
     if not name:

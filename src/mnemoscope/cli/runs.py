@@ -19,9 +19,9 @@ from rich.markup import escape
 
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import Options, Trust, examples, pairs
-from mnemoscope.errors import InterruptedRunError, UserError
-from mnemoscope.registry import find
-from mnemoscope.trust import trusting
+from mnemoscope.core.errors import InterruptedRunError, UserError
+from mnemoscope.core.registry import find
+from mnemoscope.core.trust import trusting
 
 
 @app.command(
@@ -195,8 +195,8 @@ def generate(
         raise UserError("the prompt is empty: give at least one character")
     import torch
 
+    from mnemoscope.core.seeds import derive
     from mnemoscope.models.generation import generate as speak
-    from mnemoscope.seeds import derive
 
     said = speak(
         opened.model(),

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import examples
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 
 @app.command(

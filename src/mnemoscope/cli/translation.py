@@ -15,8 +15,8 @@ from rich.table import Table
 
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import Trust, examples
-from mnemoscope.errors import UserError
-from mnemoscope.trust import trusting
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.trust import trusting
 
 
 @app.command(
@@ -59,7 +59,7 @@ def translate(
     if file is not None and lines:
         raise UserError("give lines or a file, not both")
     texts = list(lines) or _read_lines(file)
-    from mnemoscope.progress import progress
+    from mnemoscope.core.progress import progress
     from mnemoscope.training.run import Run
 
     with trusting(trust):
@@ -104,8 +104,8 @@ def score(
     """
     if sentences < 1:
         raise UserError(f"sentences must be at least 1, not {sentences}")
+    from mnemoscope.core.progress import progress
     from mnemoscope.data.translation import Translation
-    from mnemoscope.progress import progress
     from mnemoscope.training import scores
     from mnemoscope.training.run import Run
 

@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.config import Config
+from mnemoscope.core.config import Config
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.vocabulary import Vocabulary
-from mnemoscope.seeds import derive
 
 Split = Literal["train", "valid"]
 

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import Batch, Split
 from mnemoscope.data.hiding import hide
 from mnemoscope.data.passages import Passages
-from mnemoscope.seeds import derive
 
 
 class Blanks(Passages):

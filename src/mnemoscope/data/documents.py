@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.data.packed import read_unpacked
-from mnemoscope.errors import UserError, suggestion
 
 _SUFFIXES = (".txt", ".md", ".gz")
 

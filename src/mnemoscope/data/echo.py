@@ -7,9 +7,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import Batch, Split, Task
 from mnemoscope.data.hiding import hide
-from mnemoscope.seeds import derive
 
 
 class Echo(Task):

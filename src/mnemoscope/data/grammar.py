@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mnemoscope.seeds import derive
+from mnemoscope.core.seeds import derive
 
 _LEXICON = """
 nouns       dog cat king child farmer boat tree fish

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.seeds import derive
 from mnemoscope.data import documents
 from mnemoscope.data.batch import Batch, Split, Task
 from mnemoscope.data.packed import read_unpacked
-from mnemoscope.errors import UserError
-from mnemoscope.seeds import derive
 
 Pixels = NDArray[np.uint8]
 

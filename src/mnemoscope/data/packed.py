@@ -8,8 +8,8 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from mnemoscope.bounded import opened
-from mnemoscope.errors import UserError
+from mnemoscope.core.bounded import opened
+from mnemoscope.core.errors import UserError
 
 # Of one file, unpacked. All of it goes through memory several times over; and a few megabytes of
 # gzip can hold a thousand times as much.

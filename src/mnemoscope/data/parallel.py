@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import existing, load_dataset, read_text
-from mnemoscope.errors import UserError
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import Batch, Split
 from mnemoscope.data.text import Text
 from mnemoscope.data.vocabulary import Unit
-from mnemoscope.errors import UserError
 
 
 class Passages(Text):

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from mnemoscope.config import DISTINCT
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import Batch, Split, Task
 from mnemoscope.data.documents import Document, choose, read_documents
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Alphabet, Bytes, Merges, Unit, Vocabulary
-from mnemoscope.errors import UserError
-from mnemoscope.seeds import derive
 
 # With fewer documents than this a whole one is too large a share to hold out.
 _ENOUGH_DOCUMENTS = 10

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.seeds import derive
 from mnemoscope.data import grammar
 from mnemoscope.data.batch import NO_QUESTION, NO_WORD, Batch, Split, Task
 from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.parallel import Pair, read_pairs
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
-from mnemoscope.errors import UserError
-from mnemoscope.seeds import derive
 
 log = logging.getLogger(__name__)
 

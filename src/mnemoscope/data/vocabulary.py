@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.bounded import digest, read_json
-from mnemoscope.errors import UserError, suggestion
-from mnemoscope.files import write_whole
+from mnemoscope.core.bounded import digest, read_json
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.files import write_whole
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

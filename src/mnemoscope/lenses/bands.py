@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Reference, Series, bars
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.fourier import OCTAVES, band_names, only_band
 from mnemoscope.lenses.hearing import Heard, hearing
 from mnemoscope.lenses.losses import loss_of
 from mnemoscope.lenses.pieces import Pieces
 from mnemoscope.lenses.reader import Reader
+from mnemoscope.plots.figure import Reference, Series, bars
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
-from mnemoscope.errors import UserError
 from mnemoscope.lenses.reader import Reader, Rows, check_same_tokens, open_reader, to_batches
 from mnemoscope.lenses.watch import Seen as Seen
 from mnemoscope.lenses.watch import watch

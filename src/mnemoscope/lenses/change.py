@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Series, lines
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import Observed
 from mnemoscope.lenses.groups import Groups
 from mnemoscope.lenses.similarity import Similarity, SimilarityResult
+from mnemoscope.plots.figure import Series, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 LEARN_FROM, ROUNDS, CHUNK = 30_000, 10, 4096
 

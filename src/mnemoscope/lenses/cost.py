@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from mnemoscope.lenses.streams import Stream
-from mnemoscope.memory.state import StreamState
+from mnemoscope.memories.state import StreamState
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.trust import trusted, trusting
 from mnemoscope.lenses.streams import open_stream
-from mnemoscope.memory.state import State, StreamState, read_tensors, write_tensors
-from mnemoscope.trust import trusted, trusting
+from mnemoscope.memories.state import State, StreamState, read_tensors, write_tensors
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 Floats = NDArray[np.float64]
 LOWEST = 2

@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Series, heatmap, lines
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import capture
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.recurrent import RecurrentLayer
+from mnemoscope.plots.figure import Series, heatmap, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.components import components
 from mnemoscope.lenses.factors import factor, paper_shift
 from mnemoscope.lenses.fourier import window_size

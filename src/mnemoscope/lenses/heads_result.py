@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Series, heatmap, lines
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.fourier import frequencies, spectra
+from mnemoscope.plots.figure import Series, heatmap, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.interface import listening
 from mnemoscope.lenses.sites import attention_of, stacks
 from mnemoscope.models.model import SequenceModel, Tap

@@ -18,12 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Reference, Series, heatmap, lines
-from mnemoscope.memory.horizon import FAINT, directions
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories.horizon import FAINT, directions
 from mnemoscope.models.config import Infinite
 from mnemoscope.models.longterm import plan_of
 from mnemoscope.models.model import SequenceModel, StreamState
+from mnemoscope.plots.figure import Reference, Series, heatmap, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import Observed
 from mnemoscope.lenses.change import GroupedResult, Quota, gather
 from mnemoscope.lenses.groups import Groups

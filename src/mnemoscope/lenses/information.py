@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.data.batch import NO_QUESTION
-from mnemoscope.errors import UserError, suggestion
-from mnemoscope.figure import Reference, Series, heatmap, lines
 from mnemoscope.lenses.capture import NOBODY, Observed
 from mnemoscope.lenses.clusters import cluster
 from mnemoscope.lenses.entropy import Mutual, entropy, mutual
 from mnemoscope.lenses.sample import Sample
+from mnemoscope.plots.figure import Reference, Series, heatmap, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

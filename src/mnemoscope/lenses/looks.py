@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError
-from mnemoscope.figure import heatmap
-from mnemoscope.gallery import slider
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import capture
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.sparse import SparseAttention
+from mnemoscope.plots.figure import heatmap
+from mnemoscope.plots.gallery import slider
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError, suggestion
-from mnemoscope.figure import Reference, Series, lines
+from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.lenses.capture import Observed
 from mnemoscope.lenses.clusters import standardise
 from mnemoscope.lenses.sample import Sample
+from mnemoscope.plots.figure import Reference, Series, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

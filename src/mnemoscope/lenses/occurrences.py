@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mnemoscope.errors import UserError
-from mnemoscope.figure import SERIES, SYMBOLS, template
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.capture import Observed
 from mnemoscope.lenses.clusters import standardise
 from mnemoscope.lenses.sample import Sample
+from mnemoscope.plots.figure import SERIES, SYMBOLS, template
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

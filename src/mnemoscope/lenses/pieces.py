@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.reader import Ints, Reader
 from mnemoscope.lenses.watch import Seen, watch
 

@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Series, lines
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.means import PositionMeans
+from mnemoscope.plots.figure import Series, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 Floats = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from mnemoscope.config import Config
+from mnemoscope.core.config import Config
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import NO_QUESTION, Batch
 from mnemoscope.data.recall import Recall
-from mnemoscope.errors import UserError
-from mnemoscope.seeds import derive
 
 Ints = NDArray[np.int64]
 # Tokens of an episode, and all that is counted one by one.

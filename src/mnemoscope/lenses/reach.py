@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.data.translation import encode
-from mnemoscope.figure import heatmap
 from mnemoscope.lenses.alignment import token_names
 from mnemoscope.models.translator import Translator, pad
+from mnemoscope.plots.figure import heatmap
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

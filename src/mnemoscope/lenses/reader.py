@@ -19,15 +19,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.seeds import derive
 from mnemoscope.data import translation
 from mnemoscope.data.vocabulary import Vocabulary
-from mnemoscope.errors import UserError
+from mnemoscope.huggingface.loading import check_ids, load_bare, load_tokenizer, rows_of
+from mnemoscope.huggingface.quiet import quiet
 from mnemoscope.models.encoder import EncoderModel
-from mnemoscope.models.huggingface.loading import check_ids, load_bare, load_tokenizer, rows_of
-from mnemoscope.models.huggingface.quiet import quiet
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
-from mnemoscope.seeds import derive
 
 Ints = NDArray[np.int64]
 # Tokens (B, T), and the number of the text that each row is.

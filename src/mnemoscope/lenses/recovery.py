@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Reference, Series, lines
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.means import PositionMeans
 from mnemoscope.lenses.moments import whiten
+from mnemoscope.plots.figure import Reference, Series, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -29,10 +29,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import NO_QUESTION, Batch
 from mnemoscope.data.recall import Recall
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Reference, Series, lines
 from mnemoscope.lenses.cost import flops
 from mnemoscope.lenses.questions import (
     Along,
@@ -42,8 +42,8 @@ from mnemoscope.lenses.questions import (
     questions,
 )
 from mnemoscope.lenses.streams import Stream
-from mnemoscope.memory.state import StreamState
-from mnemoscope.seeds import derive
+from mnemoscope.memories.state import StreamState
+from mnemoscope.plots.figure import Reference, Series, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.errors import UserError, suggestion
-from mnemoscope.figure import Reference, Series, bars, heatmap
+from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.lenses.capture import Observed
 from mnemoscope.lenses.cca import MEASURES, distances, null_distances
 from mnemoscope.lenses.moments import Moments, Pair, White, whiten
+from mnemoscope.plots.figure import Reference, Series, bars, heatmap
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

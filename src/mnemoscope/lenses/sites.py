@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from mnemoscope.errors import UserError, suggestion
+from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.models.model import SequenceModel, Tap
 
 Kind = Literal["output", "input", "query", "key", "state"]

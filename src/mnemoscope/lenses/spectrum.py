@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError, suggestion
-from mnemoscope.figure import Series, heatmap, lines
+from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.lenses.fourier import (
     band_names,
     band_shares,
@@ -27,6 +26,7 @@ from mnemoscope.lenses.fourier import (
     window_size,
 )
 from mnemoscope.lenses.means import PositionMeans
+from mnemoscope.plots.figure import Series, heatmap, lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.bounded import MOST_TEXT, read_json
-from mnemoscope.errors import UserError
-from mnemoscope.files import write_whole
+from mnemoscope.core.bounded import MOST_TEXT, read_json
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.files import write_whole
 from mnemoscope.lenses.capture import Observed, estimate, observe
 from mnemoscope.lenses.reader import open_reader, to_batches
 

@@ -18,18 +18,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
-from mnemoscope.memory.state import StreamState
-from mnemoscope.models.huggingface import documents
-from mnemoscope.models.huggingface.blocks import words_of
-from mnemoscope.models.huggingface.documents import DocumentMemory
-from mnemoscope.models.huggingface.endless import EndlessMemory
-from mnemoscope.models.huggingface.loading import load_causal
-from mnemoscope.models.huggingface.stream import DocumentStream, HuggingFaceStream
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import MEMORIES, find
+from mnemoscope.core.seeds import derive
+from mnemoscope.huggingface import documents
+from mnemoscope.huggingface.blocks import words_of
+from mnemoscope.huggingface.documents import DocumentMemory
+from mnemoscope.huggingface.endless import EndlessMemory
+from mnemoscope.huggingface.loading import load_causal
+from mnemoscope.huggingface.stream import DocumentStream, HuggingFaceStream
+from mnemoscope.memories.state import StreamState
 from mnemoscope.models.model import Output, SequenceModel
 from mnemoscope.models.source import SourceModel
-from mnemoscope.registry import MEMORIES, find
-from mnemoscope.seeds import derive
 
 # Words of a memory that is named without saying how many it knows.
 WORDS = 64

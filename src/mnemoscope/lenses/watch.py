@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError, suggestion
+from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.lenses.interface import listening
 from mnemoscope.lenses.sites import Site, canonical, choose
 

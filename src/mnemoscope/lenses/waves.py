@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mnemoscope.core.progress import progress
 from mnemoscope.lenses.bands import BandsResult, effects
 from mnemoscope.lenses.factors import factor
 from mnemoscope.lenses.heads import Heads
@@ -18,7 +19,6 @@ from mnemoscope.lenses.reader import open_reader
 from mnemoscope.lenses.recovery import Recovery, RecoveryResult
 from mnemoscope.lenses.spectrum import Spectrum, SpectrumResult
 from mnemoscope.lenses.table import position_table
-from mnemoscope.progress import progress
 
 
 @dataclass(frozen=True, eq=False)

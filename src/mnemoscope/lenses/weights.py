@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.hearing import Heard, attentions, hearing
 from mnemoscope.lenses.reader import Reader
 from mnemoscope.lenses.watch import watch

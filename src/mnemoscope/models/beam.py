@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mnemoscope.errors import UserError
-from mnemoscope.memory.state import StreamState
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories.state import StreamState
 from mnemoscope.models.model import SequenceModel
 
 

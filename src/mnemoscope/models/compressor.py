@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.memory import compressive
-from mnemoscope.memory.cache import Left
+from mnemoscope.memories import compressive
+from mnemoscope.memories.cache import Left
 
 if TYPE_CHECKING:
     from mnemoscope.models.config import Squeezing

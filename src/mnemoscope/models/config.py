@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.config import Config
-from mnemoscope.pattern import Pattern, layer_patterns
+from mnemoscope.core.config import Config
+from mnemoscope.memories.pattern import Pattern, layer_patterns
 
 if TYPE_CHECKING:
     from mnemoscope.models.model import SequenceModel

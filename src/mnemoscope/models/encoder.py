@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
-from mnemoscope.memory.state import StreamState
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories.state import StreamState
 from mnemoscope.models.encoder_config import Encoder
 from mnemoscope.models.encoder_decoder import EncoderLayer
 from mnemoscope.models.footprint import check as check_size

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.memory.attention import AttentionState
-from mnemoscope.memory.shapes import Wanted
-from mnemoscope.memory.state import State, own
-from mnemoscope.memory.words import CrossState, looked_at
+from mnemoscope.memories.attention import AttentionState
+from mnemoscope.memories.shapes import Wanted
+from mnemoscope.memories.state import State, own
+from mnemoscope.memories.words import CrossState, looked_at
 from mnemoscope.models.encoder_config import EncoderStack
 from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, Tap, show

@@ -5,7 +5,7 @@ Biases and norms are left out: what counts is whether a model fits into a machin
 
 from __future__ import annotations
 
-from mnemoscope.capacity import require
+from mnemoscope.core.capacity import require
 from mnemoscope.models.config import (
     GRU,
     LSTM,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mnemoscope.capacity import require
-from mnemoscope.errors import UserError
+from mnemoscope.core.capacity import require
+from mnemoscope.core.errors import UserError
 from mnemoscope.models.model import SequenceModel, StreamState
 
 # Below this, dividing by the temperature would overflow; the likeliest token is all there is.

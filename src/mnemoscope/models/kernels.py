@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.memory.recurrent import Cell, Weights, scan
+from mnemoscope.memories.recurrent import Cell, Weights, scan
 
 # These exist wherever torch does.
 CERTAIN = (torch.float32, torch.float64)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.memory import continuous
-from mnemoscope.memory.basis import Gaussians, Rectangles
-from mnemoscope.memory.continuous import ContinuousState, Plan
-from mnemoscope.memory.density import divergence
-from mnemoscope.memory.horizon import directions, used
-from mnemoscope.memory.reading import Looks, gibbs_masses, gibbs_read, locate, masses, read
-from mnemoscope.memory.shapes import Wanted
+from mnemoscope.memories import continuous
+from mnemoscope.memories.basis import Gaussians, Rectangles
+from mnemoscope.memories.continuous import ContinuousState, Plan
+from mnemoscope.memories.density import divergence
+from mnemoscope.memories.horizon import directions, used
+from mnemoscope.memories.reading import Looks, gibbs_masses, gibbs_read, locate, masses, read
+from mnemoscope.memories.shapes import Wanted
 from mnemoscope.models.model import Context, Tap
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
-from mnemoscope.memory.shapes import fault
-from mnemoscope.memory.state import StreamState as StreamState
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories.shapes import fault
+from mnemoscope.memories.state import StreamState as StreamState
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.models.positions import Positions, Rotation
 

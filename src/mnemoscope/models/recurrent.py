@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
-from mnemoscope.memory import gru, lstm, rnn
-from mnemoscope.memory.recurrent import Cell, Weights, scan
-from mnemoscope.memory.shapes import Wanted
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories import gru, lstm, rnn
+from mnemoscope.memories.recurrent import Cell, Weights, scan
+from mnemoscope.memories.shapes import Wanted
 from mnemoscope.models.config import LSTM, Recurrent
 from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.kernels import fuses, weights_of

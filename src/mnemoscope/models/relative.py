@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.memory.cache import CacheState, Left, append, attend, weights
-from mnemoscope.memory.continuous import ContinuousState
-from mnemoscope.memory.shapes import Wanted
-from mnemoscope.memory.state import State
+from mnemoscope.memories.cache import CacheState, Left, append, attend, weights
+from mnemoscope.memories.continuous import ContinuousState
+from mnemoscope.memories.shapes import Wanted
+from mnemoscope.memories.state import State
 from mnemoscope.models.compressor import Compressor
 from mnemoscope.models.config import Infinite, Relative, Squeezing
 from mnemoscope.models.longterm import LongTerm

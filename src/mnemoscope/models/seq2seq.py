@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mnemoscope.memory.recurrent import moved
-from mnemoscope.memory.shapes import Inside, Wanted
-from mnemoscope.memory.state import State, own
-from mnemoscope.memory.words import AttentiveState, WordsState, additive, multiplicative, weigh
+from mnemoscope.memories.recurrent import moved
+from mnemoscope.memories.shapes import Inside, Wanted
+from mnemoscope.memories.state import State, own
+from mnemoscope.memories.words import AttentiveState, WordsState, additive, multiplicative, weigh
 from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.kernels import fuses, unfused
 from mnemoscope.models.model import Context, Tap

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
-from mnemoscope.memory.state import State, StreamState
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories.state import State, StreamState
 from mnemoscope.models.model import Output, SequenceModel
 from mnemoscope.models.positions import Positions
 from mnemoscope.models.translation_config import Sourced

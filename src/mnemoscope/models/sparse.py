@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mnemoscope.memory import kept, sparse
-from mnemoscope.memory.kept import SparseState
-from mnemoscope.memory.shapes import Wanted
+from mnemoscope.memories import kept, sparse
+from mnemoscope.memories.kept import SparseState
+from mnemoscope.memories.pattern import Pattern
+from mnemoscope.memories.shapes import Wanted
 from mnemoscope.models.config import Sparse
 from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, Rotation, rotate
 from mnemoscope.models.transformer import Block
-from mnemoscope.pattern import Pattern
 
 
 class SparseAttention(nn.Module):

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.memory.attention import AttentionState, append, attend
-from mnemoscope.memory.shapes import Wanted
+from mnemoscope.memories.attention import AttentionState, append, attend
+from mnemoscope.memories.shapes import Wanted
 from mnemoscope.models.config import Attention, Relative, Transformer
 from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, SequenceModel, Tap, show

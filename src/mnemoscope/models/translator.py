@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.capacity import require
+from mnemoscope.core.capacity import require
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.translation import decode, encode
 from mnemoscope.data.vocabulary import Vocabulary
-from mnemoscope.errors import UserError
 from mnemoscope.models.beam import search
 from mnemoscope.models.source import SourceModel
 

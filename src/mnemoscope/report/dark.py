@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mnemoscope import figure
+from mnemoscope.plots import figure
 
 INK, MUTED, AXIS, GRID, PAPER = "#e6e9ee", "#9ca6b3", "#4a535f", "#262d36", "#1d232b"
 # Transparent on paper, but plotly takes transparent for white where it derives colours.
@@ -14,7 +14,7 @@ DIVERGING = ("#ffb37a", "#b35c1c", "#1c2127", "#2b73a8", "#9fd0f5")
 
 
 def dark_colours() -> dict[str, str]:
-    """Map every colour of `mnemoscope.figure` to its dark partner."""
+    """Map every colour of `mnemoscope.plots.figure` to its dark partner."""
     pairs = {
         figure.INK: INK,
         figure.MUTED: MUTED,

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.document import Report, Table, slug
-from mnemoscope.errors import UserError
-from mnemoscope.figure import PAPER
-from mnemoscope.files import write_whole
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.files import write_whole
+from mnemoscope.plots.figure import PAPER
+from mnemoscope.report.document import Report, Table, slug
 
 WIDTH = 800
 # Image pixels to a pixel of the figure; dots are doubled for print, drawings need none.

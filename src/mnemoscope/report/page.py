@@ -11,9 +11,9 @@ from numbers import Integral, Real
 from pathlib import Path
 
 from mnemoscope import __version__
-from mnemoscope.document import Cell, Figure, Report, Reproduce, Section, Table, slug
-from mnemoscope.files import write_whole
+from mnemoscope.core.files import write_whole
 from mnemoscope.report.dark import dark_colours
+from mnemoscope.report.document import Cell, Figure, Report, Reproduce, Section, Table, slug
 
 # Everything is inline. Plotly needs data: and blob: images to save a figure as a file.
 POLICY = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mnemoscope import figure
+from mnemoscope.plots import figure
 from mnemoscope.report import dark
 
 

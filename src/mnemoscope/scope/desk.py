@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.scope.frame import frame
 from mnemoscope.scope.subjects import Stream, Subject, open_subject
 

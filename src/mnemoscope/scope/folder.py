@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 # Longer than any path that a file system here takes.
 LONGEST = 1024

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.watch import Seen, watch
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.models.recurrent import RecurrentLayer

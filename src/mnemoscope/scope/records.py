@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mnemoscope.bounded import opened, parse_yaml, read_text
-from mnemoscope.errors import UserError
+from mnemoscope.core.bounded import opened, parse_yaml, read_text
+from mnemoscope.core.errors import UserError
 
 Json = dict[str, Any]
 

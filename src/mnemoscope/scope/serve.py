@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.scope.connection import Connection
 from mnemoscope.scope.desk import Desk
 from mnemoscope.scope.guard import Guard, is_local

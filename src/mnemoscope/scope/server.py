@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from mnemoscope.bounded import opened
-from mnemoscope.errors import UserError
+from mnemoscope.core.bounded import opened
+from mnemoscope.core.errors import UserError
 from mnemoscope.scope import colours, desk, texts
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.library import Library

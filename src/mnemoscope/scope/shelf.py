@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.errors import UserError
-from mnemoscope.registry import KINDS, model_kind
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import KINDS, model_kind
 from mnemoscope.scope import records
 from mnemoscope.scope.folder import inside
 

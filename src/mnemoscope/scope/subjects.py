@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import KINDS
 from mnemoscope.lenses.reader import open_reader
 from mnemoscope.models.encoder import EncoderModel
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
-from mnemoscope.registry import KINDS
 from mnemoscope.scope import shelf
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.frame import Step
@@ -156,7 +156,7 @@ def _numbers(vocab: int) -> Callable[[str], Ints]:
 
 
 def _load(source: str) -> tuple[Any, Any]:
-    from mnemoscope.models.huggingface.loading import architecture, load_model
+    from mnemoscope.huggingface.loading import architecture, load_model
 
     named = architecture(source)
     if not any(word in named for word in ("CausalLM", "LMHeadModel")):
@@ -173,7 +173,7 @@ def _theirs(source: str, name: str) -> Subject:
 
 
 def _documents(folder: Path, name: str, allowed: list[str] | None) -> Subject:
-    from mnemoscope.models.huggingface.documents import DocumentMemory, read_saved
+    from mnemoscope.huggingface.documents import DocumentMemory, read_saved
 
     base = str(read_saved(folder)[1]["model"])
     # The file says which model it is for; it may not choose one that nobody put here.
@@ -196,7 +196,7 @@ def _same(base: str, allowed: str) -> bool:
 
 
 def _causal(model: Any, tokenizer: Any, name: str, label: str, memory: Any) -> Subject:
-    from mnemoscope.models.huggingface.blocks import context_of
+    from mnemoscope.huggingface.blocks import context_of
 
     def show(token: int) -> str:
         text = str(tokenizer.convert_ids_to_tokens(token))

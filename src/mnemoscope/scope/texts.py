@@ -8,8 +8,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.bounded import opened
-from mnemoscope.errors import UserError
+from mnemoscope.core.bounded import opened
+from mnemoscope.core.errors import UserError
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.records import is_file, speakable
 

@@ -21,7 +21,7 @@ from mnemoscope.scope.views.plain import tensors
 from mnemoscope.scope.views.view import Json, Looked, Part, listed, packed, slots, spread
 
 if TYPE_CHECKING:
-    from mnemoscope.models.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.documents import DocumentMemory
 
 # What families call the state that goes from one call to the next.
 CARRIED = ("past_key_values", "cache_params", "state")

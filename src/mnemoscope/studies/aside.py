@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.bounded import parse_yaml, read_text
-from mnemoscope.config import Config
-from mnemoscope.errors import UserError
-from mnemoscope.files import held
+from mnemoscope.core.bounded import parse_yaml, read_text
+from mnemoscope.core.config import Config
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.files import held
 from mnemoscope.studies.kept import plain
 from mnemoscope.training.config import RunConfig
 

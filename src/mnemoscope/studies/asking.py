@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.progress import progress
 from mnemoscope.data.recall import Recall
-from mnemoscope.document import Cell, Figure, Section, Table
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Series, lines
 from mnemoscope.lenses.questions import RetentionOptions
 from mnemoscope.lenses.retention import TITLES, Curve, Retention, RetentionResult
 from mnemoscope.lenses.streams import Stream, open_stream
-from mnemoscope.progress import progress
+from mnemoscope.plots.figure import Series, lines
+from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.inspection import Inspection
 from mnemoscope.training.run import Run
 

@@ -18,14 +18,14 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from mnemoscope.config import DISTINCT
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.registry import find
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.documents import Document, choose, read_documents
 from mnemoscope.data.text import Text
-from mnemoscope.document import Section
-from mnemoscope.errors import UserError, suggestion
 from mnemoscope.models.config import MOST_LAYERS, ModelConfig
-from mnemoscope.registry import find
-from mnemoscope.seeds import derive
+from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study, label
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training

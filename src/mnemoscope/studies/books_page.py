@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mnemoscope.document import Cell, Figure, Section, Table
-from mnemoscope.figure import Reference, Series, bars, lines
+from mnemoscope.plots.figure import Reference, Series, bars, lines
+from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.books import LABELS
 from mnemoscope.studies.books_result import DRAWS, Estimate, Heard
 from mnemoscope.studies.telling import banded

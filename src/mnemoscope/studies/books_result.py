@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.document import Cell
-from mnemoscope.seeds import derive
+from mnemoscope.core.seeds import derive
+from mnemoscope.report.document import Cell
 from mnemoscope.studies.passages import starts
 
 Floats = NDArray[np.float64]

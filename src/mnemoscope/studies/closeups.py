@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from mnemoscope.data.copying import Copy
-from mnemoscope.document import Figure, Section
-from mnemoscope.figure import Series, bars
 from mnemoscope.lenses.gates import Gates
+from mnemoscope.plots.figure import Series, bars
+from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.spelling import WORD
 from mnemoscope.studies.study import label
 from mnemoscope.training.run import Run

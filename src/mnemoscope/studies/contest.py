@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from mnemoscope.config import DISTINCT
+from mnemoscope.core.config import DISTINCT
 from mnemoscope.data.batch import Task
 from mnemoscope.models.config import MOST_LAYERS, Sparse
 from mnemoscope.studies.study import Study

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Reference, Series, lines
-from mnemoscope.gallery import tiles
 from mnemoscope.lenses.looks import Looks, LooksResult
-from mnemoscope.pattern import Pattern, hops
+from mnemoscope.memories.pattern import Pattern, hops
+from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.plots.gallery import tiles
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.contest import last_bits
 from mnemoscope.studies.telling import ranked
 from mnemoscope.training.run import Run

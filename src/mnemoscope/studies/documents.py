@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from mnemoscope.config import DISTINCT
-from mnemoscope.document import Section
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import measure_all
 
@@ -193,8 +193,8 @@ class DocumentsStudy(Study):
     def _check(self) -> None:
         """Refuse what is not there before anything is trained."""
         from mnemoscope.data.documents import read_documents
-        from mnemoscope.models.huggingface.config import DocumentOptions
-        from mnemoscope.models.huggingface.loading import architecture
+        from mnemoscope.huggingface.config import DocumentOptions
+        from mnemoscope.huggingface.loading import architecture
 
         for setting in self.settings().values():
             DocumentOptions.make(**setting["options"])

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemoscope.bounded import read_sealed, write_sealed
+from mnemoscope.core.bounded import read_sealed, write_sealed
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.progress import progress
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.documents import Document, read_documents
 from mnemoscope.data.vocabulary import Merges
-from mnemoscope.errors import UserError
-from mnemoscope.models.huggingface.loading import load_model
-from mnemoscope.models.huggingface.quiet import quiet
-from mnemoscope.progress import progress
-from mnemoscope.seeds import derive
+from mnemoscope.huggingface.loading import load_model
+from mnemoscope.huggingface.quiet import quiet
 from mnemoscope.studies.kept import file_digest
 from mnemoscope.studies.notices import notice
 

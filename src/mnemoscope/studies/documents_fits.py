@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mnemoscope.errors import UserError
-from mnemoscope.models.huggingface import blocks as parts
-from mnemoscope.models.huggingface.config import DocumentOptions, Guidance
-from mnemoscope.models.huggingface.documents import DocumentMemory
-from mnemoscope.models.huggingface.fitting import Fitted
-from mnemoscope.models.huggingface.reading import Reader
-from mnemoscope.models.huggingface.texts import Documents
+from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface import blocks as parts
+from mnemoscope.huggingface.config import DocumentOptions, Guidance
+from mnemoscope.huggingface.documents import DocumentMemory
+from mnemoscope.huggingface.fitting import Fitted
+from mnemoscope.huggingface.reading import Reader
+from mnemoscope.huggingface.texts import Documents
 from mnemoscope.studies.documents_base import cut, halves, small_model
 from mnemoscope.studies.documents_looks import LOOKS, shape_of
 
@@ -35,7 +35,7 @@ def _base(model: str | None, folder: Path, steps: int, device: str) -> tuple[Any
     if model is None:
         base, tokenizer = small_model(folder / "small", steps=steps)
     else:
-        from mnemoscope.models.huggingface.loading import load_model
+        from mnemoscope.huggingface.loading import load_model
 
         base, tokenizer = load_model(model)
     return base.to(join(device).device), tokenizer

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Reference, Series, bars, heatmap, lines
+from mnemoscope.plots.figure import Reference, Series, bars, heatmap, lines
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.documents import NEGATIVES, SELECTS
 from mnemoscope.studies.documents_telling import (
     CONTROLS,

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mnemoscope.models.huggingface import blocks as parts
-from mnemoscope.models.huggingface.contexts import direct_logits
-from mnemoscope.models.huggingface.documents import DocumentMemory
-from mnemoscope.models.huggingface.fitting import Fitted
-from mnemoscope.models.huggingface.reading import Reader
-from mnemoscope.models.huggingface.texts import Documents
+from mnemoscope.huggingface import blocks as parts
+from mnemoscope.huggingface.contexts import direct_logits
+from mnemoscope.huggingface.documents import DocumentMemory
+from mnemoscope.huggingface.fitting import Fitted
+from mnemoscope.huggingface.reading import Reader
+from mnemoscope.huggingface.texts import Documents
 
 GRID = 17
 POINTS = 11

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Series, lines
+from mnemoscope.plots.figure import Series, lines
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.documents import DEPTHS, DIMS, ENCODERS, STARTS
 from mnemoscope.studies.documents_telling import CONTROLS, Result, means, over_seeds, said
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import heatmap
+from mnemoscope.plots.figure import heatmap
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.documents import ALPHAS, MANY_TEXTS, SELECTS
 from mnemoscope.studies.documents_insides import (
     negatives_section,

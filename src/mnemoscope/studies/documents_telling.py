@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.document import Figure
-from mnemoscope.figure import Reference, Series, bars
+from mnemoscope.plots.figure import Reference, Series, bars
+from mnemoscope.report.document import Figure
 
 Floats = NDArray[np.float64]
 Result = dict[str, Any]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemoscope.document import Figure, Section
-from mnemoscope.figure import Series, heatmap, lines
+from mnemoscope.plots.figure import Series, heatmap, lines
+from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.documents_telling import CONTROLS
 
 if TYPE_CHECKING:

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.config import DISTINCT
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.data.translation import Translation
 from mnemoscope.data.vocabulary import SMALLEST_BPE
-from mnemoscope.document import Section
-from mnemoscope.errors import UserError
 from mnemoscope.models.config import MOST_LAYERS
 from mnemoscope.models.encoder_config import Encoder
 from mnemoscope.models.translation_config import EncoderDecoder
+from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Reference, Series, lines
+from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.evolution import OBJECTIVES
 from mnemoscope.studies.evolution_claims import PAIRS, between, claims, curves
 

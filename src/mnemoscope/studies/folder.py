@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from mnemoscope.bounded import digest, parse_yaml, read_json, read_text
-from mnemoscope.errors import UserError
-from mnemoscope.files import held, write_whole
+from mnemoscope.core.bounded import digest, parse_yaml, read_json, read_text
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.files import held, write_whole
 from mnemoscope.studies.aside import same_options
 from mnemoscope.studies.kept import plain, sealed
 from mnemoscope.studies.notices import notice

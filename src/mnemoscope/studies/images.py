@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.images import Images
-from mnemoscope.document import Section
-from mnemoscope.seeds import derive
+from mnemoscope.report.document import Section
 from mnemoscope.studies.contest import Contest, curve
 
 

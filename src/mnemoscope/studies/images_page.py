@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemoscope.data.images import Images
-from mnemoscope.document import Figure, Section
-from mnemoscope.figure import Reference
-from mnemoscope.gallery import slider, tiles
 from mnemoscope.lenses.looks import LooksResult
+from mnemoscope.plots.figure import Reference
+from mnemoscope.plots.gallery import slider, tiles
+from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.contest_page import (
     WATCHED,
     costs,

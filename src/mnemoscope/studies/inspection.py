@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.document import Figure, Section
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.progress import progress
 from mnemoscope.lenses.capture import capture, estimate, side_by_side
 from mnemoscope.lenses.change import Change, GroupedResult
 from mnemoscope.lenses.groups import Groups, by_frequency, by_tags, counted
@@ -19,7 +19,7 @@ from mnemoscope.lenses.information import Information
 from mnemoscope.lenses.reader import Reader, check_same_tokens, open_reader, to_batches
 from mnemoscope.lenses.similarity import Similarity
 from mnemoscope.lenses.waves import look
-from mnemoscope.progress import progress
+from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.waves_model import sections
 from mnemoscope.studies.waves_summary import summary
 

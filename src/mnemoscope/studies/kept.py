@@ -17,8 +17,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from mnemoscope.bounded import digest, parse_yaml, read_json, read_sealed, read_text, write_sealed
-from mnemoscope.errors import UserError
+from mnemoscope.core.bounded import (
+    digest,
+    parse_yaml,
+    read_json,
+    read_sealed,
+    read_text,
+    write_sealed,
+)
+from mnemoscope.core.errors import UserError
 from mnemoscope.studies.notices import notice
 
 VERSION = 1

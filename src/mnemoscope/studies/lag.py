@@ -18,10 +18,10 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from mnemoscope.config import DISTINCT
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.registry import find
 from mnemoscope.data.copying import Copy
-from mnemoscope.document import Section
-from mnemoscope.registry import find
+from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Reference, Region, Series, lines
+from mnemoscope.plots.figure import Reference, Region, Series, lines
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.closeups import gates_section, spelling_section
 from mnemoscope.studies.study import label
 from mnemoscope.studies.telling import SIGNS, ranked

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.sorting import Sorting
-from mnemoscope.errors import UserError
 from mnemoscope.lenses.capture import Seen, capture
-from mnemoscope.memory.horizon import timeline
-from mnemoscope.memory.reading import Looks, masses
+from mnemoscope.memories.horizon import timeline
+from mnemoscope.memories.reading import Looks, masses
 from mnemoscope.models.longterm import LongTerm, plan_of
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.models.relative import LayerState, RelativeAttention

@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import Document
 from mnemoscope.data.vocabulary import Bytes
-from mnemoscope.errors import UserError
-from mnemoscope.memory.cache import CacheState
-from mnemoscope.memory.state import State
+from mnemoscope.memories.cache import CacheState
+from mnemoscope.memories.state import State
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.models.relative import LayerState
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.document import Section
+from mnemoscope.report.document import Section
 from mnemoscope.studies.documents_base import POSITIONS
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import measure_all

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.models.huggingface.config import EndlessOptions
-from mnemoscope.models.huggingface.endless import EndlessMemory
-from mnemoscope.models.huggingface.endless_fitting import lanes
-from mnemoscope.seeds import derive
+from mnemoscope.core.seeds import derive
+from mnemoscope.huggingface.config import EndlessOptions
+from mnemoscope.huggingface.endless import EndlessMemory
+from mnemoscope.huggingface.endless_fitting import lanes
 from mnemoscope.studies.documents_base import halves, small_model, train
 from mnemoscope.studies.past import KINDS
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Reference, Series, lines
+from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.documents_telling import LOSS, every, said
 from mnemoscope.studies.past import KINDS
 

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from mnemoscope.data.passages import Passages
-from mnemoscope.document import Section
+from mnemoscope.report.document import Section
 from mnemoscope.studies.contest import Contest
 
 

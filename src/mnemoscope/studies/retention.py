@@ -17,12 +17,12 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.config import DISTINCT
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.registry import find
 from mnemoscope.data.recall import Recall
-from mnemoscope.document import Section
-from mnemoscope.errors import UserError, suggestion
 from mnemoscope.lenses.questions import RetentionOptions, questions
-from mnemoscope.registry import find
+from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Share, Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training

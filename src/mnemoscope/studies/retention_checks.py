@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mnemoscope.document import Figure, Section
-from mnemoscope.figure import Reference, Series, lines
-from mnemoscope.panels import panels
+from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.plots.panels import panels
+from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.retention_result import (
     Result,
     curves,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Reference, Region, Series, lines
+from mnemoscope.plots.figure import Reference, Region, Series, lines
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.retention_checks import cost, limits, order, rates, sheet
 from mnemoscope.studies.retention_result import (
     Floats,

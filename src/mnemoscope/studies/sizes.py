@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import find, model_kind
 from mnemoscope.lenses.streams import open_stream
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.models.model import parameters
-from mnemoscope.registry import find, model_kind
 
 
 def sized(memory: str, budget: int, **options: Any) -> ModelConfig:

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from mnemoscope.config import DISTINCT
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.registry import find
 from mnemoscope.data.sorting import Sorting as Task
-from mnemoscope.document import Section
-from mnemoscope.errors import UserError, suggestion
 from mnemoscope.models.config import MOST_LAYERS
-from mnemoscope.registry import find
+from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.document import Cell, Figure, Section, Table
-from mnemoscope.figure import Reference, Region, Series, heatmap, lines
+from mnemoscope.plots.figure import Reference, Region, Series, heatmap, lines
+from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.looking import Looking, look
 from mnemoscope.studies.telling import SIGNS, banded, ranked
 

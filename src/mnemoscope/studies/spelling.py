@@ -7,8 +7,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from mnemoscope.registry import find
-from mnemoscope.seeds import derive
+from mnemoscope.core.registry import find
+from mnemoscope.core.seeds import derive
 
 WORD = "hello"
 

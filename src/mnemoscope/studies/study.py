@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from mnemoscope.config import Config
-from mnemoscope.document import Section
-from mnemoscope.errors import UserError, suggestion
-from mnemoscope.registry import KINDS, model_kind
+from mnemoscope.core.config import Config
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.registry import KINDS, model_kind
+from mnemoscope.report.document import Section
 
 # Takes a result that is not whole yet, to show it.
 Share = Callable[[dict[str, Any]], None]

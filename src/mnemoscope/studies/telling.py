@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mnemoscope.document import Cell
-from mnemoscope.figure import Series
+from mnemoscope.plots.figure import Series
+from mnemoscope.report.document import Cell
 
 # What the signs of `ranked` mean, to be said once on a page.
 SIGNS = (

@@ -16,12 +16,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.config import DISTINCT
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.registry import find, model_kind
 from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.translation import Translation
 from mnemoscope.data.vocabulary import SMALLEST_BPE
-from mnemoscope.document import Section
-from mnemoscope.registry import find, model_kind
+from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.document import Cell, Figure, Section, Table
-from mnemoscope.errors import UserError
-from mnemoscope.figure import Series, lines
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import TRANSLATORS
 from mnemoscope.lenses.alignment import Alignment
 from mnemoscope.lenses.reach import Reach
-from mnemoscope.registry import TRANSLATORS
+from mnemoscope.plots.figure import Series, lines
+from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.study import label
 from mnemoscope.training.run import Run
 

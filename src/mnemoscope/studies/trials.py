@@ -17,9 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mnemoscope.errors import InterruptedRunError, UserError
-from mnemoscope.interrupts import postponed
-from mnemoscope.progress import progress
+from mnemoscope.core.errors import InterruptedRunError, UserError
+from mnemoscope.core.interrupts import postponed
+from mnemoscope.core.progress import progress
+from mnemoscope.core.trust import trusted, trusting
 from mnemoscope.studies.aside import put_aside
 from mnemoscope.studies.kept import (
     Kept,
@@ -31,7 +32,6 @@ from mnemoscope.studies.kept import (
     say_again,
 )
 from mnemoscope.training.config import RunConfig
-from mnemoscope.trust import trusted, trusting
 
 if TYPE_CHECKING:
     from mnemoscope.training.run import Run

@@ -16,14 +16,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from mnemoscope.config import DISTINCT
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.errors import UserError
 from mnemoscope.data.blanks import Blanks
 from mnemoscope.data.echo import Echo
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
-from mnemoscope.document import Section
-from mnemoscope.errors import UserError
 from mnemoscope.models.config import MOST_LAYERS
 from mnemoscope.models.encoder_config import Encoder
+from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training

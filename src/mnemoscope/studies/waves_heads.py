@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Series, bars, heatmap, lines
-from mnemoscope.gallery import slider
+from mnemoscope.plots.figure import Series, bars, heatmap, lines
+from mnemoscope.plots.gallery import slider
+from mnemoscope.report.document import Figure, Section, Table
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

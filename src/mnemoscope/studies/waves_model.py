@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Reference, Series, bars, heatmap, lines
+from mnemoscope.plots.figure import Reference, Series, bars, heatmap, lines
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.waves_heads import heads_section, named, slid
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.document import Figure, Section, Table
-from mnemoscope.figure import Series, bars, lines
+from mnemoscope.plots.figure import Series, bars, lines
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.waves import OBJECTIVES
 from mnemoscope.studies.waves_claims import Look, at_strongest, claims, looks, most
 from mnemoscope.studies.waves_heads import slid

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mnemoscope.bounded import read_text
-from mnemoscope.errors import UserError
+from mnemoscope.core.bounded import read_text
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import FIRST_CHOICE, find, name_of
+from mnemoscope.core.trust import trusting
 from mnemoscope.models.config import ModelConfig
-from mnemoscope.registry import FIRST_CHOICE, find, name_of
 from mnemoscope.training.config import RunConfig
-from mnemoscope.trust import trusting
 
 if TYPE_CHECKING:
     from mnemoscope.models.model import SequenceModel

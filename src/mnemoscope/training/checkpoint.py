@@ -23,10 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mnemoscope import bounded
-from mnemoscope.errors import UserError
-from mnemoscope.memory.state import State, read_tensors, write_tensors
-from mnemoscope.registry import FORMAT, check_format
+from mnemoscope.core import bounded
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import FORMAT, check_format
+from mnemoscope.memories.state import State, read_tensors, write_tensors
 from mnemoscope.training.record import is_record
 
 log = logging.getLogger(__name__)

@@ -8,14 +8,14 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, model_validator
 
-from mnemoscope.bounded import parse_yaml
-from mnemoscope.capacity import require
-from mnemoscope.config import Config
+from mnemoscope.core.bounded import parse_yaml
+from mnemoscope.core.capacity import require
+from mnemoscope.core.config import Config
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.registry import find, parts_of
 from mnemoscope.data.batch import Task
-from mnemoscope.errors import UserError, suggestion
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.models.footprint import describe, training_bytes
-from mnemoscope.registry import find, parts_of
 
 
 class Training(Config):

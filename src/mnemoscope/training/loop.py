@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mnemoscope.core.errors import InterruptedRunError, UserError
+from mnemoscope.core.files import held
+from mnemoscope.core.progress import progress
+from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import NO_QUESTION, Batch
-from mnemoscope.errors import InterruptedRunError, UserError
-from mnemoscope.files import held
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.progress import progress
-from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig, Training
 from mnemoscope.training.evaluate import encode, evaluate

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 
 
 def join(device: str) -> Any:

@@ -17,21 +17,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mnemoscope import bounded
+from mnemoscope.core import bounded
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.files import write_whole
+from mnemoscope.core.seeds import derive
+from mnemoscope.core.trust import UntrustedError
 from mnemoscope.data.text import Text
 from mnemoscope.data.vocabulary import Vocabulary
-from mnemoscope.errors import UserError
-from mnemoscope.files import write_whole
-from mnemoscope.memory.state import read_tensors, write_tensors
+from mnemoscope.memories.state import read_tensors, write_tensors
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
 from mnemoscope.models.translator import Translator
-from mnemoscope.seeds import derive
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.metrics import read_metrics
 from mnemoscope.training.record import differences, is_record
-from mnemoscope.trust import UntrustedError
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Run:
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         """Open a run that exists. Names that are not ours are imported from trusted modules only
-        (`mnemoscope.trust`).
+        (`mnemoscope.core.trust`).
         """
         path = Path(folder) / "config.yaml"
         if not os.path.exists(path):  # which never raises, whatever the name

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.data.parallel import Pair
 from mnemoscope.data.translation import encode
-from mnemoscope.errors import UserError, suggestion
 from mnemoscope.models.translator import Translator, pad
 
 # Words in which sacreBLEU can compare without a model or a dictionary of its own.

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from mnemoscope.core.registry import find
 from mnemoscope.models.source import SourceModel
-from mnemoscope.registry import find
 
 VOCAB, SOURCE_VOCAB = 11, 13
 KINDS: dict[str, dict[str, Any]] = {

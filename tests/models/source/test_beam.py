@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mnemoscope.errors import UserError
+from mnemoscope.core.errors import UserError
 from mnemoscope.models.beam import search
 from mnemoscope.models.generation import generate
 

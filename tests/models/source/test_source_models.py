@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mnemoscope.errors import UserError
-from mnemoscope.memory.state import State
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories.state import State
 
 
 def test_the_target_in_pieces_equals_the_target_at_once(kind, make, draw, padded):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mnemoscope.memory.state import State
+from mnemoscope.memories.state import State
 from mnemoscope.models.source import SourceModel
 
 pytestmark = pytest.mark.exact

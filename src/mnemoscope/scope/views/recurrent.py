@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.lenses.watch import Seen
-from mnemoscope.memory.recurrent import Cell, Weights
+from mnemoscope.memories.recurrent import Cell, Weights
 from mnemoscope.models.recurrent import RecurrentLayer
 from mnemoscope.scope.views.view import Floats, Looked, Part, listed, packed
 

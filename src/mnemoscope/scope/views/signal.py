@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from mnemoscope.lenses.watch import Seen
-from mnemoscope.memory.continuous import ContinuousState
-from mnemoscope.memory.density import gaussian_below, parabola_below
-from mnemoscope.memory.horizon import timeline
+from mnemoscope.memories.continuous import ContinuousState
+from mnemoscope.memories.density import gaussian_below, parabola_below
+from mnemoscope.memories.horizon import timeline
 from mnemoscope.models.longterm import LongTerm
 from mnemoscope.scope.views.view import Floats, Looked, Part, listed, spread
 

@@ -1,0 +1,1 @@
+"""What everything stands on: configs, errors, names, seeds, files, progress. Imports no torch."""

@@ -1,0 +1,359 @@
+"""The names a user can type. One line here registers a thing; nothing else has to change.
+
+A path is ``module:attribute``. Such a path also works in place of a name, so a memory or task
+that lives in somebody else's package needs no line at all, if the caller trusts that module.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+from mnemoscope.core.config import Config
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.trust import check_trusted
+
+# Of states, checkpoints and memories on disk; raised when an older version could not read them.
+FORMAT = 1
+
+
+def check_format(found: Any, what: str = "it") -> None:
+    """Raise `UserError` for what a later version wrote; what came before has format 0."""
+    if str(found) not in map(str, range(FORMAT + 1)):
+        raise UserError(
+            f"{what} has format {str(found)[:20]}, this version knows up to {FORMAT}: install a "
+            "newer mnemoscope"
+        )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a named thing lives, one line on what it is, and the name people know it by."""
+
+    path: str
+    line: str
+    label: str = ""
+
+
+MEMORIES = {
+    "rnn": Entry("mnemoscope.models.config:RNN", "one vector, overwritten at every step", "RNN"),
+    "lstm": Entry(
+        "mnemoscope.models.config:LSTM", "a cell behind input, forget and output gates", "LSTM"
+    ),
+    "gru": Entry("mnemoscope.models.config:GRU", "one vector behind reset and update gates", "GRU"),
+    "attention": Entry(
+        "mnemoscope.models.config:Attention",
+        "Transformer: keys and values of the tokens read",
+        "Transformer",
+    ),
+    "cache": Entry(
+        "mnemoscope.models.config:Cache",
+        "Transformer-XL: what layers were given before",
+        "Transformer-XL",
+    ),
+    "compressive": Entry(
+        "mnemoscope.models.config:Compressive",
+        "Transformer-XL whose oldest tokens are squeezed together",
+        "Compressive Transformer",
+    ),
+    "infinite": Entry(
+        "mnemoscope.models.config:Infinite",
+        "∞-former: a continuous signal of all that is older",
+        "∞-former",
+    ),
+    "sparse": Entry(
+        "mnemoscope.models.config:Sparse",
+        "Sparse Transformer: keys and values of tokens on a grid",
+        "Sparse Transformer",
+    ),
+}
+
+# Models that read a source first; what the encoder remembers is the state.
+TRANSLATORS = {
+    "vector": Entry(
+        "mnemoscope.models.translation_config:OneVector",
+        "RNN encoder-decoder, nothing but the last state between them",
+        "one vector",
+    ),
+    "bahdanau": Entry(
+        "mnemoscope.models.translation_config:Bahdanau",
+        "RNN encoder-decoder that looks at all words before each step",
+        "Bahdanau attention",
+    ),
+    "luong": Entry(
+        "mnemoscope.models.translation_config:Luong",
+        "RNN encoder-decoder that looks at all words after each step",
+        "Luong attention",
+    ),
+    "transformer": Entry(
+        "mnemoscope.models.translation_config:EncoderDecoder",
+        'the Transformer of "Attention is all you need"',
+        "Transformer",
+    ),
+}
+
+ENCODERS = {
+    "encoder": Entry(
+        "mnemoscope.models.encoder_config:Encoder",
+        "the encoder of the Transformer on its own, both ways or causal",
+        "Encoder",
+    ),
+}
+
+TASKS = {
+    "copy": Entry("mnemoscope.data.copying:Copy", "repeat symbols after a lag"),
+    "recall": Entry("mnemoscope.data.recall:Recall", "say the value last stored under a key"),
+    "sorting": Entry("mnemoscope.data.sorting:Sorting", "sort symbols by how often they were seen"),
+    "characters": Entry("mnemoscope.data.text:Characters", "predict the next character of a text"),
+    "text": Entry("mnemoscope.data.text:Text", "predict the next byte, character or BPE token"),
+    "passages": Entry(
+        "mnemoscope.data.passages:Passages", "predict the next token of passages of a text"
+    ),
+    "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
+    "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
+    "sentences": Entry("mnemoscope.data.sentences:Sentences", "fill in next or hidden words"),
+    "echo": Entry(
+        "mnemoscope.data.echo:Echo", "fill in calls, and answers that come k tokens later"
+    ),
+    "blanks": Entry(
+        "mnemoscope.data.blanks:Blanks", "fill in next or hidden tokens of passages of a text"
+    ),
+}
+
+LENSES = {
+    "retention": Entry(
+        "mnemoscope.lenses.retention:Retention", "bits recalled by age, per byte carried"
+    ),
+    "horizon": Entry(
+        "mnemoscope.lenses.horizon:Horizon", "what can be read off a state, by age and frequency"
+    ),
+    "gates": Entry("mnemoscope.lenses.gates:Gates", "how far LSTM and GRU gates open over time"),
+    "looks": Entry("mnemoscope.lenses.looks:Looks", "where the heads of a sparse model look"),
+    "alignment": Entry(
+        "mnemoscope.lenses.alignment:Alignment", "where a translator looks for each word it says"
+    ),
+    "information": Entry(
+        "mnemoscope.lenses.information:Information", "nats that layers know of what was read"
+    ),
+    "change": Entry(
+        "mnemoscope.lenses.change:Change", "how much tokens change from layer to layer"
+    ),
+    "influence": Entry(
+        "mnemoscope.lenses.influence:Influence", "how much tokens change each other, by layer"
+    ),
+    "neighbours": Entry(
+        "mnemoscope.lenses.neighbours:Neighbours", "what neighbours in a layer's space share"
+    ),
+    "occurrences": Entry(
+        "mnemoscope.lenses.occurrences:Occurrences", "a few tokens drawn layer by layer"
+    ),
+    "similarity": Entry(
+        "mnemoscope.lenses.similarity:Similarity", "how far apart layers and models are"
+    ),
+    "spectrum": Entry(
+        "mnemoscope.lenses.spectrum:Spectrum", "waves along positions in what layers hold"
+    ),
+    "heads": Entry(
+        "mnemoscope.lenses.heads:Heads", "how heads look at relative positions, and by what"
+    ),
+    "waves": Entry(
+        "mnemoscope.lenses.waves:Waves", "spectra, heads, survival and filters in one reading"
+    ),
+    "reach": Entry("mnemoscope.lenses.reach:Reach", "what each word of a translation depends on"),
+}
+
+STUDIES = {
+    "retention": Entry(
+        "mnemoscope.studies.retention:RetentionStudy",
+        "how many bits does each memory keep, for how long, in how many bytes?",
+    ),
+    "lag": Entry(
+        "mnemoscope.studies.lag:Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"
+    ),
+    "sorting": Entry(
+        "mnemoscope.studies.sorting:SortingStudy",
+        "how much of a long stream do XL, Compressive and ∞-former keep?",
+    ),
+    "books": Entry(
+        "mnemoscope.studies.books:Books", "does carrying a memory through whole books help?"
+    ),
+    "images": Entry(
+        "mnemoscope.studies.images:Drawing", "does sparse attention draw images as well as dense?"
+    ),
+    "patterns": Entry(
+        "mnemoscope.studies.patterns:Reading", "does sparse attention read text as well as dense?"
+    ),
+    "translation": Entry(
+        "mnemoscope.studies.translation:TranslationStudy",
+        "one vector, attention, Transformer: who still translates long sentences?",
+    ),
+    "evolution": Entry(
+        "mnemoscope.studies.evolution:Evolution",
+        "what do layers keep that learn to translate, to go on, or to fill in?",
+    ),
+    "waves": Entry(
+        "mnemoscope.studies.waves:WavesStudy",
+        "how do heads look two tokens back when all they know is where a token stands?",
+    ),
+    "documents": Entry(
+        "mnemoscope.studies.documents:DocumentsStudy",
+        "can a model keep texts by name, and does guidance matter?",
+    ),
+    "past": Entry(
+        "mnemoscope.studies.past:PastStudy", "what is a past worth that is attached to a model?"
+    ),
+}
+
+# Memories for models of `transformers`: not built, but attached.
+ATTACHED = {
+    "documents": Entry(
+        "mnemoscope.huggingface.config:DocumentOptions",
+        "entries that a document switches on or off, after one block",
+    ),
+    "infinite": Entry(
+        "mnemoscope.huggingface.config:EndlessOptions",
+        "∞-former: a continuous signal of all windows read before",
+    ),
+    "cache": Entry(
+        "mnemoscope.huggingface.config:CacheOptions",
+        "Transformer-XL: keys and values of the last tokens",
+    ),
+}
+
+# States by the names under which files know them: short, and the same wherever the class moves.
+STATES = {
+    "stream": "mnemoscope.memories.state:StreamState",
+    "rnn": "mnemoscope.memories.rnn:RNNState",
+    "lstm": "mnemoscope.memories.lstm:LSTMState",
+    "gru": "mnemoscope.memories.gru:GRUState",
+    "keys-values": "mnemoscope.memories.attention:AttentionState",
+    "layer-inputs": "mnemoscope.memories.cache:CacheState",
+    "signal": "mnemoscope.memories.continuous:ContinuousState",
+    "relative": "mnemoscope.models.relative:LayerState",
+    "sparse": "mnemoscope.memories.kept:SparseState",
+    "sparse-keys-values": "mnemoscope.memories.kept:Kept",
+    "source-vectors": "mnemoscope.memories.words:WordsState",
+    "recurrent-decoder": "mnemoscope.memories.words:AttentiveState",
+    "cross-attention": "mnemoscope.memories.words:CrossState",
+    "transformers": "mnemoscope.huggingface.stream:HuggingFaceState",
+    "document": "mnemoscope.huggingface.stream:DocumentState",
+    "window": "mnemoscope.huggingface.windows:WindowState",
+    "window-layer": "mnemoscope.huggingface.windows:LayerPast",
+}
+
+KINDS = {
+    "memory": MEMORIES,
+    "translator": TRANSLATORS,
+    "encoder": ENCODERS,
+    "task": TASKS,
+    "lens": LENSES,
+    "study": STUDIES,
+}
+# What learns a task when nobody says what should.
+FIRST_CHOICE = {"memory": "lstm", "translator": "transformer", "encoder": "encoder"}
+
+# Words people use for a thing that goes by another name here.
+ALSO_KNOWN_AS = {
+    "transformer": "attention",
+    "transformer-xl": "cache",
+    "xl": "cache",
+    "infinite-former": "infinite",
+    "∞-former": "infinite",
+    "continuous": "infinite",
+    "sparse-transformer": "sparse",
+}
+
+# What version 0.1 wrote into files instead of the names above: the paths that classes had then.
+OLD_STATES = {
+    "mnemoscope.memory.state:StreamState": "stream",
+    "mnemoscope.memory.rnn:RNNState": "rnn",
+    "mnemoscope.memory.lstm:LSTMState": "lstm",
+    "mnemoscope.memory.gru:GRUState": "gru",
+    "mnemoscope.memory.attention:AttentionState": "keys-values",
+    "mnemoscope.memory.cache:CacheState": "layer-inputs",
+    "mnemoscope.memory.continuous:ContinuousState": "signal",
+    "mnemoscope.models.relative:LayerState": "relative",
+    "mnemoscope.memory.kept:SparseState": "sparse",
+    "mnemoscope.memory.kept:Kept": "sparse-keys-values",
+    "mnemoscope.memory.words:WordsState": "source-vectors",
+    "mnemoscope.memory.words:AttentiveState": "recurrent-decoder",
+    "mnemoscope.memory.words:CrossState": "cross-attention",
+    "mnemoscope.models.huggingface.stream:HuggingFaceState": "transformers",
+    "mnemoscope.models.huggingface.stream:DocumentState": "document",
+    "mnemoscope.models.huggingface.windows:WindowState": "window",
+    "mnemoscope.models.huggingface.windows:LayerPast": "window-layer",
+}
+
+
+def state_name(kind: type) -> str:
+    """What files call a class of states: its name here, or its path if it is somebody else's."""
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    return next((name for name, ours in STATES.items() if ours == path), path)
+
+
+def state_kind(name: str) -> type | None:
+    """The class of states that a file means, if it is one of ours."""
+    path = STATES.get(OLD_STATES.get(name, name))
+    if path is None:
+        return None
+    module, attribute = parts_of(path)
+    found: type = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def model_kind(name: str) -> str:
+    """Which kind of models a name belongs to; a path is taken for a memory."""
+    return next((kind for kind in ("translator", "encoder") if name in KINDS[kind]), "memory")
+
+
+def find(kind: str, name: str) -> Any:
+    """Return what is registered under ``name``, or at the path ``module:attribute``.
+
+    A path that is not registered is followed only into a module that the caller trusts.
+    """
+    table = KINDS[kind]
+    if name in table:
+        path = table[name].path
+    elif ":" in name:
+        path = name
+    else:
+        meant = ALSO_KNOWN_AS.get(name.lower())
+        hint = f"it goes by {meant!r} here" if meant in table else suggestion(name, table)
+        raise UserError(f"unknown {kind} {name!r}; {hint}")
+    module, attribute = parts_of(path)
+    if name not in table:
+        check_trusted(name, module)
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"cannot load {kind} {name!r} from {path!r}: {error}. Install it, or put the folder "
+            "that holds it on PYTHONPATH"
+        ) from error
+    # Somebody else's module may fail in any way while it is imported.
+    except Exception as error:
+        raise UserError(
+            f"cannot load {kind} {name!r} from {path!r}: {type(error).__name__}: {error}"
+        ) from error
+    if kind != "lens" and not (isinstance(found, type) and issubclass(found, Config)):
+        raise UserError(f"{path!r} is no {kind}: it must be a class that extends Config")
+    return found
+
+
+def parts_of(path: str) -> tuple[str, str]:
+    """The module and the attribute of a path."""
+    module, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), attribute]):
+        raise UserError(f"{path!r} is not a path of the form package.module:Name")
+    return module, attribute
+
+
+def name_of(kind: type[Config]) -> str:
+    """What the config of a model is registered as, or else its path."""
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    for table in (MEMORIES, TRANSLATORS, ENCODERS):
+        for name, entry in table.items():
+            if entry.path == path:
+                return name
+    return path

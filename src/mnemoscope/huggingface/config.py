@@ -1,0 +1,173 @@
+"""What can be said of an attached memory before it exists. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from mnemoscope.core.config import DISTINCT, Config
+from mnemoscope.core.errors import UserError
+
+
+class DocumentOptions(Config):
+    """Memory by document, after one block of a causal language model."""
+
+    layer: int = Field(-1, description="the block it stands behind; -1 = the last")
+    entries: int = Field(64, ge=1, le=1 << 16, description="entries, each with one value vector")
+    key_dim: int = Field(16, ge=1, le=1 << 16, description="numbers that represent a document")
+    select: Literal["tanh", "relu", "sigmoid"] = Field(
+        "tanh", description="how a representation opens entries"
+    )
+    depth: int = Field(
+        1, ge=1, le=64, description="layers from representation to entries; 1 = linear"
+    )
+    start: Literal["orthogonal", "random", "small", "tfidf", "shingles", "hidden"] = Field(
+        "orthogonal",
+        description="first representations: drawn, or read off the text by its words (tfidf), runs "
+        "of words (shingles) or hidden states (hidden)",
+    )
+    learned: bool = Field(True, description="let training move the representations")
+    control: Literal["none", "all", "random", "disjoint", "bias"] = Field(
+        "none",
+        description="masks nobody learns, to compare with: all open, random, disjoint; or bias, "
+        "one vector a document",
+    )
+    seed: int = Field(0, ge=0, lt=1 << 63, description="root of the randomness")
+
+
+class Guidance(Config):
+    """How strongly wrong documents are pushed away, how far, and which ones."""
+
+    alpha: float = Field(0.1, ge=0, description="weight of the wrong document; 0 = no guidance")
+    # Said below what it may be, for a number that is not finite as for a word.
+    tau: Annotated[float, Field(allow_inf_nan=True)] | str = Field(
+        "middle",
+        description="loss wanted under the wrong document: a number, none+2 (two above the loss "
+        "without memory), or middle (half-way from there to log of the vocabulary)",
+    )
+    negative: Literal["other", "random", "zero", "perturbed", "hardest"] = Field(
+        "other", description="the wrong document: other, random, zero, perturbed, hardest"
+    )
+    form: Literal["absolute", "clamped"] = Field(
+        "absolute", description="absolute as in the paper, clamped as in its released code"
+    )
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        if not math.isfinite(self.alpha):
+            raise ValueError(f"alpha must be a finite number, not {self.alpha}")
+        self.target(1.0, 2)
+        return self
+
+    def target(self, none: float, words: int) -> float:
+        """The number τ stands for: ``none`` is the loss without memory."""
+        if self.tau == "middle":
+            return (none + math.log(words)) / 2
+        name, plus, number = str(self.tau).partition("+")
+        try:
+            value = none + float(number) if (name, plus) == ("none", "+") else float(self.tau)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise ValueError(f"tau must be a number, 'middle' or like 'none+2', not {self.tau!r}")
+        return value
+
+    def warn(self, none: float, words: int) -> None:
+        """Warn of a τ that cannot do what it is for."""
+        tau, most = self.target(none, words), math.log(words)
+        if self.alpha and tau <= none:
+            warnings.warn(
+                f"tau={tau:.3f} is not above the loss without memory, {none:.3f}: guidance would "
+                "teach the memory to help under the wrong document; raise tau",
+                stacklevel=3,
+            )
+        if self.alpha and tau >= most:
+            warnings.warn(
+                f"tau={tau:.3f} is not below log of the vocabulary, {most:.3f}, the loss of a "
+                "blind guess; lower tau",
+                stacklevel=3,
+            )
+
+
+class Fitting(Config):
+    """How a document memory is trained."""
+
+    epochs: int = Field(100, ge=1, le=10**6, description="times that every segment is read")
+    batch: int = Field(32, ge=1, le=1 << 16, description="segments per step")
+    lr: float = Field(
+        1e-2, gt=0, allow_inf_nan=False, description="learning rate of Adam, falling to a tenth"
+    )
+    clip: float = Field(5.0, gt=0, description="largest norm of the gradient")
+    optimizer: Literal["adam", "sgd"] = Field("adam", description="adam, or sgd with momentum")
+    cache: Literal["auto", "on", "off"] = Field(
+        "auto", description="keep hidden states below the memory instead of computing them anew"
+    )
+    cache_bytes: int = Field(2 << 30, ge=0, le=1 << 50, description="most bytes auto may keep")
+    record: int = Field(
+        0, ge=0, le=10**9, description="keep selection and gradients every so many steps"
+    )
+    seed: int = Field(0, ge=0, lt=1 << 63, description="root of the randomness")
+    silent: bool = Field(False, description="show no progress bar")
+
+
+class EndlessOptions(Config):
+    """An endless past for a causal language model: a cache of keys, and a signal behind it."""
+
+    layers: Annotated[tuple[int, ...] | None, DISTINCT] = Field(
+        None, max_length=4096, description="blocks that read the signal; none = all of them"
+    )
+    window: int = Field(
+        256, ge=2, le=1 << 20, description="tokens read with full attention, then written"
+    )
+    cached: int = Field(0, ge=0, description="keys and values kept when a new window begins")
+    signal: bool = Field(True, description="write windows to the signal of the ∞-former")
+    heads: int | None = Field(
+        None, ge=1, le=1 << 16, description="heads that read; none = as the model has"
+    )
+    basis: int = Field(
+        64, ge=2, le=4096, description="basis functions, hence vectors, of the signal"
+    )
+    contraction: Annotated[float, Field(gt=0, lt=1)] | Literal["equal"] = Field(
+        "equal", description="share of the signal the past keeps; equal = the same for every window"
+    )
+    sticky: bool = Field(False, description="keep more of what attention went to")
+    density: Literal["gaussian", "sparse", "gibbs"] = Field(
+        "gaussian", description="how a query looks at the signal"
+    )
+    gate: bool = Field(False, description="let a learned gate decide what is written")
+    seed: int = Field(0, ge=0, lt=1 << 63, description="root of the randomness")
+
+    @model_validator(mode="after")
+    def _keeps(self) -> Self:
+        if not self.signal and not self.cached:
+            raise ValueError("neither signal nor cached: there would be no memory")
+        if self.cached >= self.window:
+            raise ValueError(f"cached={self.cached} must be less than window={self.window}")
+        return self
+
+
+class PastFitting(Config):
+    """How an endless memory is trained."""
+
+    steps: int = Field(300, ge=0, le=10**9, description="windows that are learnt from")
+    lr: float = Field(3e-3, gt=0, allow_inf_nan=False, description="learning rate of Adam")
+    learn: Literal["memory", "all"] = Field("memory", description="memory alone, or the model too")
+    horizon: int = Field(
+        1, ge=1, le=4096, description="windows that gradients flow back through; a gate needs 2"
+    )
+    silent: bool = Field(False, description="show no progress bar")
+
+    def check(self, options: EndlessOptions) -> None:
+        """Raise `UserError` when there is nothing to learn for a memory of these options."""
+        if self.steps and self.learn == "memory" and not options.signal:
+            raise UserError("a cache has no weights of its own: set learn to all, or steps to 0")
+
+
+class CacheOptions(EndlessOptions):
+    """The cache of Transformer-XL alone: keys and values of the last tokens, no signal."""
+
+    cached: int = Field(128, ge=1, description="keys and values kept when a new window begins")
+    signal: Literal[False] = Field(False, description="no signal")

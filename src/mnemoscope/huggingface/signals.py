@@ -1,0 +1,125 @@
+"""What an attention layer of another model needs to read a signal of the ∞-former.
+
+Shapes: R rows, T tokens, D width, H heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface import blocks as parts
+from mnemoscope.memories.continuous import ContinuousState
+from mnemoscope.models.config import Infinite
+from mnemoscope.models.longterm import LongTerm
+from mnemoscope.models.model import Context
+
+if TYPE_CHECKING:
+    from mnemoscope.huggingface.endless import EndlessMemory
+
+
+@dataclass
+class Reading:
+    """What the hooks of one call share: one signal for each layer that reads, in their order.
+
+    inputs   what the layers were given, (R, T, D) each, noted for a later write; None = no writing
+    counted  (R, T) tokens whose looks count for sticky memories; None = all
+    """
+
+    signals: list[ContinuousState]
+    inputs: list[Tensor] | None = None
+    counted: Tensor | None = None
+
+
+class SignalReader(nn.Module):
+    """Reads a signal with the queries of an attention layer."""
+
+    def __init__(self, config: Infinite, attention: nn.Module) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.query = nn.Linear(config.width, config.width, bias=False)
+        weight = query_weight(attention, config.width, config.heads)
+        if weight is not None:
+            self.query.weight.data.copy_(weight)
+        self.longterm = LongTerm(config)
+        # A memory that has learnt nothing says nothing: training starts from the base's own loss.
+        nn.init.zeros_(self.longterm.out.weight)
+
+    def forward(
+        self, inputs: Tensor, signal: ContinuousState, counted: Tensor | None = None
+    ) -> tuple[Tensor, ContinuousState]:
+        """inputs (R, T, D) -> what was found in the signal (R, T, D), and who looked where."""
+        rows, length, width = inputs.shape
+        queries = self.query(inputs).view(rows, length, self.heads, width // self.heads)
+        found: tuple[Tensor, ContinuousState] = self.longterm(
+            queries.transpose(1, 2), signal, Context(counted, None)
+        )
+        return found
+
+    def add(self, place: int, reading: Reading | None, hidden: Tensor, output: Any) -> Any:
+        """What an attention layer returned for ``hidden`` (R, T, D), with its signal's answer."""
+        if reading is None:
+            return output
+        inputs = hidden.to(self.query.weight.dtype)
+        if reading.inputs is not None:
+            reading.inputs[place] = inputs
+        signal = reading.signals[place]
+        if not bool(signal.count.any()):
+            return output
+        if len(inputs) != signal.batch:
+            signal = signal.select(repeated(signal.batch, len(inputs)))
+        found, looked = self(inputs, signal, reading.counted)
+        if reading.inputs is not None:
+            reading.signals[place] = looked
+        first = output[0] if isinstance(output, tuple) else output
+        return parts.with_hidden(output, first + found.to(first.dtype))
+
+
+class ReadHook:
+    """The hook behind an attention layer: adds what is found, notes what was given."""
+
+    def __init__(self, memory: EndlessMemory, place: int) -> None:
+        self.memory, self.place = memory, place
+
+    def __call__(self, module: nn.Module, given: Any, named: Any, output: Any) -> Any:
+        """Called by torch with what the layer got and returned."""
+        hidden = named["hidden_states"] if "hidden_states" in named else given[0]
+        return self.memory.reader(self.place).add(self.place, self.memory.now, hidden, output)
+
+
+def is_read(attention: nn.Module) -> bool:
+    """Whether a memory reads behind this layer already."""
+    return any(isinstance(hook, ReadHook) for hook in attention._forward_hooks.values())
+
+
+def query_weight(attention: Any, width: int, heads: int) -> Tensor | None:
+    """The map from a layer's input to its queries, (D, D); None where no known one has the shape.
+
+    `q_proj` is a map of its own; GPT-2's `c_attn` has queries, keys and values side by side and
+    is stored transposed; GPT-NeoX's `query_key_value` has the three within each head.
+    """
+    own = getattr(attention, "q_proj", None)
+    joint = getattr(attention, "c_attn", None)
+    by_head = getattr(attention, "query_key_value", None)
+    weight: Tensor | None = None
+    if own is not None:
+        weight = own.weight
+    elif joint is not None and tuple(joint.weight.shape) == (width, 3 * width):
+        weight = joint.weight[:, :width].T
+    elif by_head is not None and tuple(by_head.weight.shape) == (3 * width, width):
+        weight = by_head.weight.view(heads, 3, width // heads, width)[:, 0].reshape(width, width)
+    if weight is None or tuple(weight.shape) != (width, width):
+        return None
+    return weight.detach()
+
+
+def repeated(rows: int, batch: int) -> Sequence[int]:
+    """Which row each beam or returned sequence belongs to."""
+    if batch % rows:
+        raise UserError(f"the past has {rows} rows, the batch {batch}")
+    return torch.arange(rows).repeat_interleave(batch // rows).tolist()

@@ -1,0 +1,34 @@
+"""Guidance: a text is likely under its own document, unlikely under any other (Park & Choi 2024).
+
+    L = CE(right) + α · |τ − CE(wrong)|
+
+τ is the loss one wants under the wrong document.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from mnemoscope.core.errors import UserError
+
+Form = Literal["absolute", "clamped"]
+
+
+def terms(
+    right: Tensor, wrong: Tensor, alpha: float, tau: float, form: Form = "absolute"
+) -> tuple[Tensor, Tensor]:
+    """The two terms of the loss: losses per text (R,) and (R,) -> two numbers, the second weighted.
+
+    The clamped form, min((CE⁻ − τ)², CE⁺), is what the released code computes: as long as the
+    square is the larger one, its gradient is that of the right document and guides nothing.
+    """
+    if right.shape != wrong.shape:
+        raise UserError(
+            f"losses of {tuple(right.shape)} texts under the right document, of "
+            f"{tuple(wrong.shape)} under the wrong one"
+        )
+    clamped = (wrong - tau).square().minimum(right)
+    pushed = (tau - wrong).abs() if form == "absolute" else clamped
+    return right.mean(), alpha * pushed.mean()

@@ -1,0 +1,1 @@
+"""Figures as data. Imports no torch."""

@@ -1,0 +1,80 @@
+"""Tiny causal language models of five families, with random weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers")
+
+FAMILIES = ("gpt2", "gpt_neox", "llama", "qwen2", "opt")
+WORDS, WIDTH, LAYERS = 60, 32, 3
+
+
+def build(family: str, layers: int = LAYERS, **options: Any) -> Any:
+    shared: dict[str, Any] = {"vocab_size": WORDS, "bos_token_id": 1, "eos_token_id": 2}
+    shared |= {"pad_token_id": 0}
+    plain = {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 128,
+    }
+    match family:
+        case "gpt2":
+            own = {"n_embd": WIDTH, "n_layer": layers, "n_head": 4, "n_positions": 128}
+            kind = transformers.GPT2LMHeadModel, transformers.GPT2Config
+        case "gpt_neox":
+            own = plain | {"intermediate_size": 48}
+            kind = transformers.GPTNeoXForCausalLM, transformers.GPTNeoXConfig
+        case "llama":
+            own = plain | {"intermediate_size": 48, "num_key_value_heads": 2}
+            kind = transformers.LlamaForCausalLM, transformers.LlamaConfig
+        case "qwen2":
+            own = plain | {"intermediate_size": 48, "num_key_value_heads": 2}
+            kind = transformers.Qwen2ForCausalLM, transformers.Qwen2Config
+        case _:
+            own = plain | {"ffn_dim": 48, "word_embed_proj_dim": WIDTH, "dropout": 0.1}
+            kind = transformers.OPTForCausalLM, transformers.OPTConfig
+    torch.manual_seed(0)
+    model = kind[0](kind[1](**shared, **own, **options))
+    # Weights of 0.02 make logits so flat that every generation is a tie.
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                weight.mul_(8)
+    return model.eval()
+
+
+def texts(count: int = 4, length: int = 24, seed: int = 0) -> dict[str, list[int]]:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        f"text {number}": torch.randint(3, WORDS, (length,), generator=generator).tolist()
+        for number in range(count)
+    }
+
+
+def prompt(rows: int = 2, length: int = 5, seed: int = 1) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(3, WORDS, (rows, length), generator=generator)
+
+
+def save_whole(folder: Path, words: str = "the kettle sang on the stove", **options: Any) -> Any:
+    """Write a tiny Llama and a tokenizer that fits it to a folder; returns the model."""
+    from mnemoscope.data.vocabulary import Merges
+    from mnemoscope.huggingface.quiet import quiet
+
+    vocabulary = Merges.learn(words, 270)
+    given: dict[str, Any] = {"vocab_size": vocabulary.size, "hidden_size": 16}
+    given |= {"intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    given |= {"max_position_embeddings": 64, "bos_token_id": None, "eos_token_id": None}
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**given | options)).eval()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer)
+    with quiet():
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+    return model

@@ -1,0 +1,322 @@
+"""An endless past for five families: read in any pieces it is the same, empty it is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hf_families import FAMILIES, WORDS, build, prompt
+
+import mnemoscope as ms
+from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface.endless import EndlessMemory
+from mnemoscope.huggingface.endless_fitting import lanes
+from mnemoscope.huggingface.signals import query_weight
+
+OPTIONS: dict[str, Any] = {"window": 8, "basis": 8}
+
+
+def speaking(memory: EndlessMemory) -> EndlessMemory:
+    """Let a memory that has learnt nothing say something."""
+    torch.manual_seed(3)
+    for reader in memory.readers:
+        torch.nn.init.normal_(reader.longterm.out.weight, std=0.3)
+    return memory
+
+
+@torch.no_grad()
+def read(memory: EndlessMemory, tokens: torch.Tensor, pieces: list[int]) -> Any:
+    state, logits = None, []
+    for piece in tokens.split(pieces, 1):
+        out = memory(piece, state)
+        state = out.state
+        logits.append(out.logits)
+    return torch.cat(logits, 1), state
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("cached", [0, 3])
+def test_pieces_of_any_length_are_one_stream(family: str, cached: int) -> None:
+    memory = speaking(ms.attach(build(family), "infinite", cached=cached, **OPTIONS))
+    tokens = prompt(2, 29)
+    whole, end = read(memory, tokens, [29])
+    for pieces in ([8, 8, 8, 5], [1] * 29, [11, 2, 16]):
+        parts, state = read(memory, tokens, pieces)
+        torch.testing.assert_close(parts, whole, atol=1e-4, rtol=1e-4)
+        assert state.nbytes == end.nbytes
+    assert int(end.count[0]) == 29
+    assert end.layers[1].signal.count.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("options", [{"cached": 3}, {"sticky": True}])
+def test_every_row_is_a_stream_of_its_own(family: str, options: dict[str, Any]) -> None:
+    """Padded on either side, cut anywhere, reset and picked, a row reads as it would alone."""
+    memory = speaking(ms.attach(build(family), "infinite", **options, **OPTIONS))
+    tokens = prompt(3, 41)
+    lengths = [[5, 8, 0], [12, 3, 17], [1, 20, 2], [9, 4, 22]]
+    generator = torch.Generator().manual_seed(0)
+    state, begin, found = None, [0, 0, 0], [[], [], []]
+    with torch.no_grad():
+        for piece in lengths:
+            width = max(piece) + 2
+            mask = torch.stack([torch.randperm(width, generator=generator) < n for n in piece])
+            fed = torch.full((3, width), 7)
+            for row, (start, count) in enumerate(zip(begin, piece, strict=True)):
+                fed[row, mask[row]] = tokens[row, start : start + count]
+            out = memory(fed, state, mask)
+            state = out.state
+            for row in range(3):
+                found[row].append(out.logits[row, mask[row]])
+            begin = [start + count for start, count in zip(begin, piece, strict=True)]
+        assert state.count.tolist() == begin
+        alone = [memory(tokens[row : row + 1, : begin[row]]) for row in range(3)]
+        for row in range(3):
+            torch.testing.assert_close(
+                torch.cat(found[row]), alone[row].logits[0], atol=1e-4, rtol=1e-4
+            )
+        more = prompt(2, 19, seed=4)
+        after = memory(more, state.select([2, 0]).reset([1])).logits
+        torch.testing.assert_close(
+            after[:1], memory(more[:1], alone[2].state).logits, atol=1e-4, rtol=1e-4
+        )
+        torch.testing.assert_close(after[1:], memory(more[1:]).logits, atol=1e-4, rtol=1e-4)
+
+
+def test_padding_changes_no_gradient() -> None:
+    memory = speaking(ms.attach(build("llama"), "infinite", cached=3, gate=True, **OPTIONS))
+    tokens = prompt(2, 30)
+    mask = torch.ones(2, 30, dtype=torch.bool)
+    mask[1, :11] = False
+    weights = list(memory.readers.parameters())
+    padded = memory(tokens, mask=mask).logits[mask].square().sum()
+    alone = memory(tokens[:1]).logits.square().sum() + memory(tokens[1:, 11:]).logits.square().sum()
+    torch.testing.assert_close(padded, alone)
+    for one, two in zip(
+        torch.autograd.grad(padded, weights), torch.autograd.grad(alone, weights), strict=True
+    ):
+        torch.testing.assert_close(one, two, atol=1e-2, rtol=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_a_past_it_is_the_base(family: str) -> None:
+    model = build(family)
+    tokens = prompt(2, 20)
+    with torch.no_grad():
+        base = model(tokens).logits
+        memory = speaking(ms.attach(model, "infinite", **OPTIONS))
+        torch.testing.assert_close(memory(tokens[:, :8]).logits, base[:, :8])
+        assert torch.equal(model(tokens).logits, base)
+        state = memory(tokens).state
+        with memory.past(state):
+            assert float((model(tokens).logits - base).abs().max()) > 1e-3
+        assert torch.equal(model(tokens).logits, base)
+        memory.detach()
+        assert torch.equal(model(tokens).logits, base)
+    with pytest.raises(UserError, match="detached"):
+        memory(tokens)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt_neox"])
+def test_the_cache_is_that_of_transformer_xl(family: str) -> None:
+    """With rotary positions a window sees exactly the last keys; one window back is the base."""
+    model = build(family, layers=1)
+    memory = ms.attach(model, "cache", window=8, cached=4)
+    tokens = prompt(2, 16)
+    with torch.no_grad():
+        found = memory(tokens).logits
+        for last in range(8, 16):
+            # One layer: a token of the second window sees the four carried and its own window.
+            seen = model(tokens[:, 4 : last + 1]).logits[:, -1]
+            torch.testing.assert_close(found[:, last], seen, atol=1e-4, rtol=1e-4)
+
+
+def test_learned_positions_read_carried_tokens_again() -> None:
+    model = build("gpt2")
+    memory = ms.attach(model, "cache", window=8, cached=4)
+    tokens = prompt(1, 16)
+    with torch.no_grad():
+        found = memory(tokens).logits[:, 8:]
+        expected = model(tokens[:, 4:]).logits[:, 4:]
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_the_signal_is_what_the_layer_was_given() -> None:
+    model = build("llama")
+    memory = ms.attach(model, "infinite", layers=(1,), **OPTIONS)
+    tokens, seen = prompt(2, 8), []
+    hook = model.model.layers[1].input_layernorm.register_forward_hook(
+        lambda module, given, output: seen.append(output)
+    )
+    with torch.no_grad():
+        state = memory(tokens).state
+    hook.remove()
+    reader = memory.readers[0].longterm
+    expected = reader.write(reader.fresh(2), seen[0])
+    torch.testing.assert_close(state.layers[2].signal.coefficients, expected.coefficients)
+    assert state.layers[1].signal is None
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_queries_start_as_those_of_the_layer(family: str) -> None:
+    from mnemoscope.huggingface.blocks import find_attention, find_blocks
+
+    attention: Any = find_attention(find_blocks(build(family))[0])
+    weight = query_weight(attention, 32, 4)
+    assert weight is not None
+    x = torch.randn(5, 32)
+    if hasattr(attention, "q_proj"):
+        expected = x @ attention.q_proj.weight.T
+    elif hasattr(attention, "c_attn"):
+        expected = attention.c_attn(x)[:, :32] - attention.c_attn.bias[:32]
+    else:
+        joint = attention.query_key_value(x) - attention.query_key_value.bias
+        expected = joint.view(5, 4, 24)[:, :, :8].reshape(5, 32)
+    torch.testing.assert_close(x @ weight.T, expected)
+
+
+def test_state_goes_through_generation_and_files(tmp_path: Path) -> None:
+    memory = speaking(ms.attach(build("llama"), "infinite", **OPTIONS))
+    tokens = prompt(2, 20)
+    said = ms.generate(memory, tokens, 15, temperature=0)
+    with torch.no_grad():
+        again = memory(torch.cat((tokens, said.tokens), 1)).logits[:, 19:-1].argmax(-1)
+    assert torch.equal(again, said.tokens)
+    said.state.save(tmp_path / "state")
+    state = ms.State.load(tmp_path / "state")
+    more = ms.generate(memory, said.tokens[:, -1:], 5, state=state, temperature=0)
+    direct = ms.generate(memory, said.tokens[:, -1:], 5, state=said.state, temperature=0)
+    assert torch.equal(more.tokens, direct.tokens)
+
+
+def test_beams_of_the_base_read_their_rows_past() -> None:
+    model = build("llama")
+    memory = speaking(ms.attach(model, "infinite", **OPTIONS))
+    with torch.no_grad():
+        state = memory(prompt(2, 16, seed=5)).state
+    options = {"max_new_tokens": 5, "num_beams": 3, "do_sample": False, "eos_token_id": None}
+    options |= {"pad_token_id": 0}
+    tokens = prompt(2, 4)
+    with memory.past(state):
+        both = model.generate(tokens, **options)
+        slow = model.generate(tokens, use_cache=False, **options)
+    assert torch.equal(both, slow)
+    with memory.past(state.select([1])):
+        assert torch.equal(model.generate(tokens[1:], **options), both[1:])
+
+
+def test_only_the_memory_learns_or_all() -> None:
+    # Every stream repeats one symbol of its own: only the past tells a window's first tokens which.
+    generator = torch.Generator().manual_seed(0)
+    streams = torch.randint(3, WORDS, (8, 8), generator=generator).repeat(1, 24)
+    for learn, horizon in (("memory", 2), ("memory", 1), ("all", 2)):
+        model = build("gpt_neox", layers=1)
+        before = {name: weight.clone() for name, weight in model.state_dict().items()}
+        memory = ms.attach(model, "infinite", gate=horizon > 1, **OPTIONS)
+        losses = memory.fit(streams, steps=12, learn=learn, horizon=horizon, lr=1e-2)
+        assert losses[-1] < losses[0]
+        same = all(torch.equal(before[name], w) for name, w in model.state_dict().items())
+        assert same is (learn == "memory")
+        assert all(weight.requires_grad for weight in model.parameters())
+
+
+def test_the_worth_of_a_past_has_its_controls() -> None:
+    memory = ms.attach(build("gpt2"), "infinite", **OPTIONS)
+    streams = lanes(torch.randint(3, WORDS, (101,)), 3)
+    worth = memory.worth(streams)
+    assert worth.own.shape == worth.none.shape == worth.other.shape == (3, 3, 7)
+    # What has learnt nothing says nothing, whoever's past it is.
+    np.testing.assert_allclose(worth.own, worth.none, atol=1e-5)
+    np.testing.assert_allclose(worth.own, worth.other, atol=1e-5)
+    assert "gain over another's: " in str(worth)
+    alone = memory.worth(streams[:1])
+    np.testing.assert_allclose(alone.own, worth.own[:1], atol=1e-5)
+    assert "another's nan" in str(alone)
+
+
+def test_texts_of_any_length_are_read_to_their_ends() -> None:
+    memory = speaking(ms.attach(build("llama"), "infinite", **OPTIONS))
+    texts = [prompt(1, length, seed=length)[0].tolist() for length in (17, 45, 30)]
+    worth = memory.worth(texts)
+    read = np.isfinite(worth.own[..., 0])
+    assert read.sum(1).tolist() == [1, 4, 2]
+    # Where one text is left there is no other.
+    assert np.isfinite(worth.other[..., 0]).sum(1).tolist() == [1, 2, 2]
+    for row, text in enumerate(texts):
+        alone = memory.worth([text])
+        np.testing.assert_allclose(
+            alone.own[0], worth.own[row, : alone.own.shape[1]], atol=1e-4, rtol=1e-4
+        )
+    # The mean of what was measured, and an interval around it.
+    gain, low, high = worth.gain()
+    assert low < gain < high
+    assert gain == pytest.approx(float(np.nanmean(worth.none - worth.own)))
+    assert worth.by_place()["own"].shape == (7,)
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    model = build("opt")
+    memory = speaking(ms.attach(model, "infinite", layers=(-1,), **OPTIONS))
+    with torch.no_grad():
+        expected = memory(prompt(1, 20)).logits
+    memory.save(tmp_path)
+    memory.detach()
+    again = EndlessMemory.load(tmp_path, model)
+    with torch.no_grad():
+        assert torch.equal(again(prompt(1, 20)).logits, expected)
+    with pytest.raises(UserError, match="another base"):
+        EndlessMemory.load(tmp_path, build("gpt2"))
+
+
+def test_a_bfloat16_base_with_sticky_memory() -> None:
+    memory = speaking(ms.attach(build("qwen2").bfloat16(), "infinite", sticky=True, **OPTIONS))
+    with torch.no_grad():
+        out = memory(prompt(2, 20))
+    assert out.logits.dtype == torch.bfloat16
+    assert out.state.layers[1].signal.coefficients.dtype == torch.float32
+    assert bool((out.state.layers[1].signal.masses.sum(1) > 0).all())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": 200}, "has 128"),
+        ({"layers": (7,)}, "layer 7 does not exist"),
+        ({"signal": False}, "no memory"),
+        ({"cached": 300}, "less than window"),
+        ({"heads": 5, "window": 8}, "not a multiple"),
+        ({"windw": 8}, "did you mean 'window'"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        ms.attach(build("llama"), "infinite", **options)
+
+
+def test_calls_that_cannot_be() -> None:
+    model = build("llama")
+    memory = ms.attach(model, "infinite", **OPTIONS)
+    with pytest.raises(UserError, match="already"):
+        ms.attach(model, "infinite", **OPTIONS)
+    with pytest.raises(UserError, match="no tokens"):
+        memory(prompt(2, 4)[:, :0])
+    with pytest.raises(UserError, match="whole numbers"):
+        memory(torch.zeros(2, 3))
+    state = memory(prompt(2, 4)).state
+    with pytest.raises(UserError, match="2 rows"):
+        memory(prompt(3, 4), state)
+    with pytest.raises(UserError, match="mask must be boolean"):
+        memory(prompt(2, 4), state, torch.ones(2, 4))
+    with pytest.raises(UserError, match="no tokens"):
+        memory(prompt(2, 4), state, torch.zeros(2, 4, dtype=torch.bool))
+    with pytest.raises(UserError, match="not from this memory"):
+        memory(prompt(2, 4), ms.build("gru", vocab=WORDS)(prompt(2, 4)).state)
+    with pytest.raises(UserError, match="no weights of its own"):
+        ms.attach(build("gpt2"), "cache", window=8, cached=2).fit(prompt(2, 40), steps=1)
+    with pytest.raises(UserError, match="too short"):
+        memory.fit(prompt(2, 4), steps=1)
+    with pytest.raises(UserError, match="two windows"):
+        memory.worth(prompt(2, 9))

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from mnemoscope.core.errors import UserError
+from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.plots.panels import panels
+
+
+def figure(*names: str, **options: object) -> object:
+    return lines([Series(name, [1, 2, 4], [1, 2, 3], [0, 1, 2], [2, 3, 4]) for name in names],
+                 "age", "bits", log_x=True, **options)  # fmt: skip
+
+
+def test_every_panel_has_its_own_axes_title_and_legend() -> None:
+    sheet = panels([("one", figure("a", "b")), ("<two>", figure("c")), ("three", figure("d"))])
+    layout = sheet.layout
+    assert [layout[f"legend{n}"].title.text for n in ("", 2, 3)] == [
+        "<b>one</b>",
+        "<b>&lt;two&gt;</b>",
+        "<b>three</b>",
+    ]
+    named = {(trace.name, trace.xaxis, trace.legend) for trace in sheet.data if trace.name}
+    assert named == {
+        ("a", "x", "legend"), ("b", "x", "legend"), ("c", "x2", "legend2"), ("d", "x3", "legend3"),
+    }  # fmt: skip
+    spans = [layout[f"xaxis{n}"].domain + layout[f"yaxis{n}"].domain for n in ("", 2, 3)]
+    assert spans[0][1] < spans[1][0]
+    assert spans[2][3] < spans[0][2]
+    assert layout.xaxis.type == layout.xaxis3.type == "log"
+    assert [note.text for note in layout.annotations] == ["age", "bits"]
+
+
+def test_ghosts_are_the_curves_of_all_others() -> None:
+    parts = [("one", figure("a", "b")), ("two", figure("c"))]
+    ghosts = [trace for trace in panels(parts).data if trace.line.width == 1]
+    assert sorted(trace.xaxis for trace in ghosts) == ["x", "x2", "x2"]
+    assert not any(trace.showlegend for trace in ghosts)
+    assert not [trace for trace in panels(parts, ghosts=False).data if trace.line.width == 1]
+
+
+def test_references_stay_in_their_panel() -> None:
+    chance = [Reference(0.5, "chance")]
+    sheet = panels([("one", figure("a")), ("two", figure("b", references=chance))])
+    (shape,) = sheet.layout.shapes
+    assert (shape.xref, shape.yref) == ("x2 domain", "y2")
+    with pytest.raises(UserError, match="at least one figure"):
+        panels([])
