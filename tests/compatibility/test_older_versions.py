@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from mnemoscope.memory.state import State, read_tensors
+from mnemoscope.memories.state import State, read_tensors
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -93,9 +93,9 @@ def test_a_state_goes_on(home: Path, name: str) -> None:
 
 
 def test_attached_memories_open(home: Path) -> None:
-    from mnemoscope.models.huggingface.documents import DocumentMemory
-    from mnemoscope.models.huggingface.endless import EndlessMemory
-    from mnemoscope.models.huggingface.loading import load_model
+    from mnemoscope.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.endless import EndlessMemory
+    from mnemoscope.huggingface.loading import load_model
 
     tokens = torch.tensor([[3, 4, 5, 6, 7, 8, 9, 10, 3, 4, 5]])
     model, _ = load_model("base")
