@@ -26,8 +26,8 @@ from mnemoscope.memories.state import (
     write_tensors,
 )
 
-LSTM = "mnemoscope.memories.lstm:LSTMState"
-STREAM = "mnemoscope.memories.state:StreamState"
+LSTM = "mnemoscope.memory.lstm:LSTMState"
+STREAM = "mnemoscope.memory.state:StreamState"
 TENSOR = {"kind": "tensor"}
 CELL = {"kind": LSTM, "fields": {"hidden": TENSOR, "cell": TENSOR}}
 NONE = {"kind": "value", "value": None}
@@ -65,7 +65,7 @@ CRAFTED: dict[str, tuple[Any, dict[str, Tensor]]] = {
     "a kind that is a list": ({"kind": []}, VECTORS),
     "a kind that is a number": ({"kind": 3}, VECTORS),
     "an unknown kind": ({"kind": "os:system", "fields": {}}, VECTORS),
-    "the base": ({"kind": "mnemoscope.memories.state:State", "fields": {}}, {}),
+    "the base": ({"kind": "mnemoscope.memory.state:State", "fields": {}}, {}),
     "a lone tensor": (TENSOR, {"": torch.zeros(2)}),
     "a lone value": ({"kind": "value", "value": 3}, {}),
     "a lone tuple": ({"kind": "tuple", "items": []}, {}),
@@ -119,7 +119,7 @@ def test_a_crafted_file_is_refused_in_one_line(name: str, tmp_path: Path) -> Non
 
 
 def test_what_was_saved_before_a_field_with_a_default_came_still_loads(tmp_path: Path) -> None:
-    kind = "mnemoscope.memories.attention:AttentionState"
+    kind = "mnemoscope.memory.attention:AttentionState"
     plan = {"kind": kind, "fields": {"keys": TENSOR, "values": TENSOR}}
     pair = {"keys": torch.zeros(2, 1, 3, 4), "values": torch.zeros(2, 1, 3, 4)}
     write_tensors(tmp_path / "old", pair, {"state": json.dumps(plan)})
@@ -212,8 +212,7 @@ PLANS = st.recursive(
     lambda inner: (
         st.builds(
             lambda kind, fields: {"kind": kind, "fields": fields},
-            st.sampled_from([LSTM, STREAM, "mnemoscope.memories.gru:GRUState"])
-            | st.text(max_size=3),
+            st.sampled_from([LSTM, STREAM, "mnemoscope.memory.gru:GRUState"]) | st.text(max_size=3),
             st.dictionaries(
                 st.sampled_from(["hidden", "cell", "layers", "count", "owner"]), inner, max_size=4
             )
