@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from mnemoscope.memories.state import State, read_tensors
 from safetensors.torch import load_file
 from torch import Tensor
 
 import mnemoscope as ms
+from mnemoscope.memories.state import State, read_tensors
 
 # As small as these models are, their signals waste functions, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore:of the .* basis functions")
