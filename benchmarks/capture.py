@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
-from mnemoscope.lenses.watch import watch
+from mnemoscope.activations.hooks import watch
 from mnemoscope.models.config import Attention
 
 TITLE = "Four captured places, against the same forward pass without any"

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.measure import Ratio, Row, in_child, interleave, milliseconds, peak_memory, ratio
-from mnemoscope.lenses.cca import Canonical, projection_weighted
-from mnemoscope.lenses.clusters import cluster
-from mnemoscope.lenses.entropy import mutual
-from mnemoscope.lenses.moments import Moments, whiten
+from mnemoscope.lenses.information.entropy import mutual
+from mnemoscope.lenses.similarity.cca import Canonical, projection_weighted
+from mnemoscope.lenses.statistics.clusters import cluster
+from mnemoscope.lenses.statistics.moments import Moments, whiten
 
 TITLE = "PWCCA from streamed moments, against a singular value decomposition of all samples"
 SETTING = (
@@ -161,7 +161,7 @@ def _information(n: int, d: int, clusters: int) -> Row:
     values = torch.from_numpy(centres[tokens] + noise)
 
     def lloyd_on_all() -> object:
-        from mnemoscope.lenses import clusters as recipe
+        from mnemoscope.lenses.statistics import clusters as recipe
 
         before = recipe.LEARN_FROM
         recipe.LEARN_FROM = n

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mnemoscope.activations.capture import capture as capture
     from mnemoscope.api import Published as Published
     from mnemoscope.api import attach as attach
     from mnemoscope.api import build as build
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from mnemoscope.api import train as train
     from mnemoscope.api import translator as translator
     from mnemoscope.core.errors import UserError as UserError
-    from mnemoscope.lenses.capture import capture as capture
     from mnemoscope.memories.state import State as State
     from mnemoscope.models.generation import generate as generate
     from mnemoscope.models.generation import unroll as unroll
@@ -38,7 +38,7 @@ _HOME = {
     "train": "mnemoscope.api",
     "translator": "mnemoscope.api",
     "UserError": "mnemoscope.core.errors",
-    "capture": "mnemoscope.lenses.capture",
+    "capture": "mnemoscope.activations.capture",
     "State": "mnemoscope.memories.state",
     "generate": "mnemoscope.models.generation",
     "unroll": "mnemoscope.models.generation",

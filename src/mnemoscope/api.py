@@ -160,7 +160,7 @@ def lens(
     ``name`` is information, similarity, change, influence or waves; ``models`` are run folders,
     Hugging Face folders, names or objects; ``options`` are those of
     `mnemoscope.studies.inspection.inspect`. The lens retention reads no text, and its options are
-    those of `mnemoscope.lenses.questions.RetentionOptions`.
+    those of `mnemoscope.lenses.retention.episodes.RetentionOptions`.
     """
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -20,7 +20,7 @@ from mnemoscope.data.translation import Translation
 from mnemoscope.huggingface.config import EndlessOptions
 from mnemoscope.models import footprint
 from mnemoscope.models.config import GRU, Infinite, Sparse
-from mnemoscope.studies.lag import Lag
+from mnemoscope.studies.lag.study import Lag
 from mnemoscope.studies.sizes import count, sized
 from mnemoscope.training.config import RunConfig, Training
 

@@ -17,10 +17,10 @@ import torch
 
 import mnemoscope as ms
 from complaints import complaint
+from mnemoscope.activations.reader import open_reader
 from mnemoscope.cli import main
 from mnemoscope.core.trust import UntrustedError, trusted, trusting
 from mnemoscope.lenses.elsewhere import Case, go_on
-from mnemoscope.lenses.reader import open_reader
 from mnemoscope.training.run import Run
 
 # Whoever imports it is found out; it is a memory all the same.

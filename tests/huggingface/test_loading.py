@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from complaints import complaint
+from mnemoscope.activations.reader import open_reader
 from mnemoscope.huggingface.folder import find_folder
 from mnemoscope.huggingface.loading import (
     architecture,
@@ -27,7 +28,6 @@ from mnemoscope.huggingface.loading import (
     load_tokenizer,
 )
 from mnemoscope.huggingface.quiet import quiet
-from mnemoscope.lenses.reader import open_reader
 
 WEIGHTS = "model.safetensors"
 

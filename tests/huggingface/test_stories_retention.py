@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stories import load_model
 
-from mnemoscope.lenses.questions import RetentionOptions
-from mnemoscope.lenses.retention import Retention
+from mnemoscope.lenses.retention.episodes import RetentionOptions
+from mnemoscope.lenses.retention.lens import Retention
 from mnemoscope.lenses.streams import open_stream
 
 

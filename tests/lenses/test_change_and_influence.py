@@ -6,15 +6,15 @@ import torch
 from tiny_models import VOCAB, tiny
 
 import mnemoscope as ms
+from mnemoscope.activations.capture import Observed, capture
+from mnemoscope.activations.hooks import watch
+from mnemoscope.activations.reader import open_reader
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.capture import Observed, capture
 from mnemoscope.lenses.change import Change
-from mnemoscope.lenses.groups import by_frequency, by_tags, counted, everything
 from mnemoscope.lenses.influence import Influence, record, rerun
 from mnemoscope.lenses.neighbours import Neighbours
 from mnemoscope.lenses.occurrences import Occurrences
-from mnemoscope.lenses.reader import open_reader
-from mnemoscope.lenses.watch import watch
+from mnemoscope.lenses.statistics.groups import by_frequency, by_tags, counted, everything
 
 SITES = ["embeddings", "layer.*.out"]
 

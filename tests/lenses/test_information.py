@@ -5,12 +5,12 @@ import pytest
 import torch
 from tiny_models import tiny
 
+from mnemoscope.activations.capture import Observed, capture
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.capture import Observed, capture
-from mnemoscope.lenses.clusters import cluster
-from mnemoscope.lenses.entropy import entropy, mutual
-from mnemoscope.lenses.information import Information, InformationResult
-from mnemoscope.lenses.sample import Sample
+from mnemoscope.lenses.information.entropy import entropy, mutual
+from mnemoscope.lenses.information.lens import Information, InformationResult
+from mnemoscope.lenses.statistics.clusters import cluster
+from mnemoscope.lenses.statistics.sample import Sample
 
 
 def observed(tokens: np.ndarray, vectors: np.ndarray) -> Observed:

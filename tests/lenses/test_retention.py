@@ -13,10 +13,10 @@ from ledgers import Ledger
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.recall import Recall
-from mnemoscope.lenses import retention
-from mnemoscope.lenses.cost import cost, flops
-from mnemoscope.lenses.questions import RetentionOptions, Spelling, questions
-from mnemoscope.lenses.retention import Retention, RetentionResult, recalled
+from mnemoscope.lenses.retention import lens as retention
+from mnemoscope.lenses.retention.cost import cost, flops
+from mnemoscope.lenses.retention.episodes import RetentionOptions, Spelling, questions
+from mnemoscope.lenses.retention.lens import Retention, RetentionResult, recalled
 from mnemoscope.lenses.streams import Stream, open_stream
 
 TASK = Recall.make(keys=6, values=8, pairs=6, queries=6, length=32, joined=True)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import tiny
 
+from mnemoscope.activations.capture import Observed, capture
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.capture import Observed, capture
-from mnemoscope.lenses.published import anatome, google_svcca
-from mnemoscope.lenses.similarity import Similarity, SimilarityResult
+from mnemoscope.lenses.similarity.lens import Similarity, SimilarityResult
+from mnemoscope.lenses.similarity.reference import anatome, google_svcca
 
 
 def observed(sites: dict[str, np.ndarray]) -> Observed:

@@ -9,9 +9,11 @@ from built_heads import built, passages
 from tiny_models import VOCAB, tiny
 
 import mnemoscope as ms
+from mnemoscope.activations.attention_inputs import hearing
+from mnemoscope.activations.fixed_length import cut, lay
+from mnemoscope.activations.reader import open_reader
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.bands import Band, Filter, effects, octaves, taken_off
-from mnemoscope.lenses.fourier import (
+from mnemoscope.lenses.positions.fourier import (
     OCTAVES,
     band_names,
     band_shares,
@@ -21,16 +23,14 @@ from mnemoscope.lenses.fourier import (
     spectra,
     window_size,
 )
-from mnemoscope.lenses.hearing import hearing
-from mnemoscope.lenses.losses import loss_of
-from mnemoscope.lenses.means import PositionMeans
-from mnemoscope.lenses.pieces import cut, lay
-from mnemoscope.lenses.propagation import NormSpread, Propagation, scaled_fit
-from mnemoscope.lenses.reader import open_reader
-from mnemoscope.lenses.recovery import Recovery
+from mnemoscope.lenses.positions.means import PositionMeans
+from mnemoscope.lenses.positions.position_table import position_table
 from mnemoscope.lenses.spectrum import Spectrum
-from mnemoscope.lenses.table import position_table
-from mnemoscope.lenses.waves import Waves
+from mnemoscope.lenses.waves.bands import Band, Filter, effects, octaves, taken_off
+from mnemoscope.lenses.waves.lens import Waves
+from mnemoscope.lenses.waves.losses import loss_of
+from mnemoscope.lenses.waves.propagation import NormSpread, Propagation, scaled_fit
+from mnemoscope.lenses.waves.recovery import Recovery
 
 
 def wave(texts: int, length: int, period: float, noise: float) -> torch.Tensor:
@@ -144,7 +144,7 @@ def test_a_band_that_a_head_lives_on_moves_its_attention_and_another_does_not():
     model = built([3], 2)  # a period of 14.9 tokens
     reader = open_reader(model)
     pieces = cut(reader, passages(32), 80)
-    from mnemoscope.lenses.heads import Heads
+    from mnemoscope.lenses.heads.lens import Heads
 
     lens = Heads(length=80, window=60)
     lens.observe(model, pieces.tokens)
@@ -164,7 +164,7 @@ def test_a_band_that_a_head_lives_on_moves_its_attention_and_another_does_not():
 def test_a_filter_changes_what_the_model_computes_and_leaves_no_trace(theirs):
     tokens = torch.randint(5, VOCAB, (4, 32), generator=torch.Generator().manual_seed(1))
     reader = open_reader(theirs)
-    from mnemoscope.lenses.heads import Heads
+    from mnemoscope.lenses.heads.lens import Heads
 
     lens = Heads(length=32, window=16)
     lens.observe(theirs, tokens)
@@ -181,7 +181,7 @@ def test_no_word_reaches_an_earlier_position_through_a_filter():
                      context=40).eval()  # fmt: skip
     tokens = torch.randint(VOCAB, (6, 40))
     reader = open_reader(model)
-    from mnemoscope.lenses.heads import Heads
+    from mnemoscope.lenses.heads.lens import Heads
 
     lens = Heads(length=40, window=30)
     lens.observe(model, tokens)

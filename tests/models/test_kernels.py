@@ -121,7 +121,7 @@ OLD_PROCESSOR = """
 import sys
 from pathlib import Path
 import torch
-from mnemoscope.lenses.capture import capture
+from mnemoscope.activations.capture import capture
 from mnemoscope.core.registry import find
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import train

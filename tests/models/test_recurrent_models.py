@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import find
-from mnemoscope.lenses.capture import capture
 from mnemoscope.memories.recurrent import Cell
 from mnemoscope.models.config import LSTM
 from mnemoscope.models.model import SequenceModel

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.capture import capture
 from mnemoscope.memories.kept import SparseState
 from mnemoscope.models.config import Sparse
 from mnemoscope.models.model import SequenceModel

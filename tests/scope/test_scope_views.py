@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from mnemoscope.activations.capture import capture
 from mnemoscope.core.registry import find
-from mnemoscope.lenses.capture import capture
 from mnemoscope.memories.density import gaussian_below
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.scope.frame import Step

@@ -17,10 +17,10 @@ from mnemoscope.api import Published
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import Document
 from mnemoscope.models.relative import LayerState
-from mnemoscope.studies import books_page
-from mnemoscope.studies.books import LABELS, Books, draw
-from mnemoscope.studies.books_result import Estimate, Heard
-from mnemoscope.studies.passages import PROBE, cut, lengths, read, stretch, tampered
+from mnemoscope.studies.books import page as books_page
+from mnemoscope.studies.books.passages import PROBE, cut, lengths, read, stretch, tampered
+from mnemoscope.studies.books.result import Estimate, Heard
+from mnemoscope.studies.books.study import LABELS, Books, draw
 from mnemoscope.studies.sizes import count
 
 SMALL: dict[str, Any] = {

@@ -15,9 +15,10 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.data.images import Images
 from mnemoscope.data.passages import Passages
 from mnemoscope.models.config import Sparse
-from mnemoscope.studies import images, patterns
 from mnemoscope.studies.contest import step_flop
 from mnemoscope.studies.contest_page import differences, final_bits, order
+from mnemoscope.studies.images import study as images
+from mnemoscope.studies.patterns import study as patterns
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -17,10 +17,10 @@ from mnemoscope.core.registry import find
 
 transformers = pytest.importorskip("transformers")
 
-from mnemoscope.studies.documents import DocumentsStudy  # noqa: E402
-from mnemoscope.studies.documents_base import cut, halves  # noqa: E402
-from mnemoscope.studies.documents_looks import shape_of  # noqa: E402
-from mnemoscope.studies.documents_telling import every, said  # noqa: E402
+from mnemoscope.studies.documents.base import cut, halves  # noqa: E402
+from mnemoscope.studies.documents.looks import shape_of  # noqa: E402
+from mnemoscope.studies.documents.sentences import every, said  # noqa: E402
+from mnemoscope.studies.documents.study import DocumentsStudy  # noqa: E402
 
 SMALL: dict[str, Any] = {"documents": 3, "entries": 8, "epochs": 2, "base_steps": 3, "seeds": 1}
 SMALL |= {"segments": 1, "layers": (0, 3), "many": (4,), "many_epochs": 1}

@@ -7,8 +7,8 @@ import pytest
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.studies.evolution import OBJECTIVES, Evolution
-from mnemoscope.studies.evolution_claims import between, claims, curves, verdict
+from mnemoscope.studies.evolution.claims import between, claims, curves, verdict
+from mnemoscope.studies.evolution.study import OBJECTIVES, Evolution
 
 SMALL = {
     "steps": 3,

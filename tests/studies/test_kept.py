@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mnemoscope.core.bounded import read_sealed, write_sealed
 from mnemoscope.core.errors import UserError
 from mnemoscope.studies.kept import asked
-from mnemoscope.studies.lag import Lag
+from mnemoscope.studies.lag.study import Lag
 from mnemoscope.studies.notices import collected
 from mnemoscope.studies.trials import Trial, measure_all, run_trials
 from mnemoscope.training.config import RunConfig

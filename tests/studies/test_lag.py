@@ -15,8 +15,8 @@ import mnemoscope as ms
 from mnemoscope.api import Published
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, find
-from mnemoscope.studies import lag_page
-from mnemoscope.studies.lag import Lag, choose_rate
+from mnemoscope.studies.lag import page as lag_page
+from mnemoscope.studies.lag.study import Lag, choose_rate
 from mnemoscope.studies.sizes import count, sized, state_bytes
 
 if TYPE_CHECKING:

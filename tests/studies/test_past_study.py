@@ -16,10 +16,10 @@ from mnemoscope.core.errors import UserError
 
 pytest.importorskip("transformers")
 
-from mnemoscope.studies.documents_base import small_model
+from mnemoscope.studies.documents.base import small_model
 from mnemoscope.studies.notices import collected
-from mnemoscope.studies.past import KINDS, TEXTS, PastStudy
-from mnemoscope.studies.past_fits import best_without_past, made_up
+from mnemoscope.studies.past.fits import best_without_past, made_up
+from mnemoscope.studies.past.study import KINDS, TEXTS, PastStudy
 
 SMALL: dict[str, Any] = {"steps": 2, "base_steps": 2, "seeds": 2, "streams": 3, "read": 3}
 SMALL |= {

@@ -13,9 +13,9 @@ import mnemoscope as ms
 from mnemoscope import publish
 from mnemoscope.api import Published
 from mnemoscope.core.errors import UserError
-from mnemoscope.studies.retention import CONTESTANTS, RetentionStudy
-from mnemoscope.studies.retention_page import tell
-from mnemoscope.studies.retention_result import curves, front, points, span, unstable
+from mnemoscope.studies.retention.page import tell
+from mnemoscope.studies.retention.result import curves, front, points, span, unstable
+from mnemoscope.studies.retention.study import CONTESTANTS, RetentionStudy
 from mnemoscope.studies.sizes import state_bytes
 
 if TYPE_CHECKING:

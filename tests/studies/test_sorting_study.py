@@ -11,10 +11,16 @@ import torch
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.sorting import Sorting
-from mnemoscope.studies.looking import look
 from mnemoscope.studies.sizes import count
-from mnemoscope.studies.sorting import CONTENDERS, SortingStudy, chance, counting_oracle, speak
-from mnemoscope.studies.sorting_page import scores
+from mnemoscope.studies.sorting.attention import look
+from mnemoscope.studies.sorting.page import scores
+from mnemoscope.studies.sorting.study import (
+    CONTENDERS,
+    SortingStudy,
+    chance,
+    counting_oracle,
+    speak,
+)
 
 TINY: dict[str, Any] = {
     "symbols": 4,

@@ -8,9 +8,9 @@ import pytest
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.studies.waves import WavesStudy
-from mnemoscope.studies.waves_claims import claims, finals, looks
-from mnemoscope.studies.waves_model import above_null, sections
+from mnemoscope.studies.waves.claims import claims, finals, looks
+from mnemoscope.studies.waves.model import above_null, sections
+from mnemoscope.studies.waves.study import WavesStudy
 
 SMALL = {
     "steps": 4,

@@ -123,7 +123,7 @@ def look(
 def _ask_retention(
     models: list[str], out: Path, trust: list[str] | None, options: dict[str, str]
 ) -> Path:
-    from mnemoscope.lenses.questions import RetentionOptions
+    from mnemoscope.lenses.retention.episodes import RetentionOptions
 
     chosen = RetentionOptions.make(**options)
     from mnemoscope.api import lens as run_lens

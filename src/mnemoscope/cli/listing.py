@@ -57,7 +57,7 @@ def list_names(name: str | None = None, /) -> None:
         shown = f"{kind} {name}" if twice else name
         _show_options(console, shown, KINDS[kind][name].line, find(kind, name))
     if name == "retention":
-        from mnemoscope.lenses.questions import RetentionOptions
+        from mnemoscope.lenses.retention.episodes import RetentionOptions
 
         _show_options(console, "lens retention", KINDS["lens"][name].line, RetentionOptions)
     if known_as:

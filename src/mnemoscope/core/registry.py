@@ -123,7 +123,7 @@ TASKS = {
 
 LENSES = {
     "retention": Entry(
-        "mnemoscope.lenses.retention:Retention", "bits recalled by age, per byte carried"
+        "mnemoscope.lenses.retention.lens:Retention", "bits recalled by age, per byte carried"
     ),
     "horizon": Entry(
         "mnemoscope.lenses.horizon:Horizon", "what can be read off a state, by age and frequency"
@@ -134,7 +134,7 @@ LENSES = {
         "mnemoscope.lenses.alignment:Alignment", "where a translator looks for each word it says"
     ),
     "information": Entry(
-        "mnemoscope.lenses.information:Information", "nats that layers know of what was read"
+        "mnemoscope.lenses.information.lens:Information", "nats that layers know of what was read"
     ),
     "change": Entry(
         "mnemoscope.lenses.change:Change", "how much tokens change from layer to layer"
@@ -149,59 +149,62 @@ LENSES = {
         "mnemoscope.lenses.occurrences:Occurrences", "a few tokens drawn layer by layer"
     ),
     "similarity": Entry(
-        "mnemoscope.lenses.similarity:Similarity", "how far apart layers and models are"
+        "mnemoscope.lenses.similarity.lens:Similarity", "how far apart layers and models are"
     ),
     "spectrum": Entry(
         "mnemoscope.lenses.spectrum:Spectrum", "waves along positions in what layers hold"
     ),
     "heads": Entry(
-        "mnemoscope.lenses.heads:Heads", "how heads look at relative positions, and by what"
+        "mnemoscope.lenses.heads.lens:Heads", "how heads look at relative positions, and by what"
     ),
     "waves": Entry(
-        "mnemoscope.lenses.waves:Waves", "spectra, heads, survival and filters in one reading"
+        "mnemoscope.lenses.waves.lens:Waves", "spectra, heads, survival and filters in one reading"
     ),
     "reach": Entry("mnemoscope.lenses.reach:Reach", "what each word of a translation depends on"),
 }
 
 STUDIES = {
     "retention": Entry(
-        "mnemoscope.studies.retention:RetentionStudy",
+        "mnemoscope.studies.retention.study:RetentionStudy",
         "how many bits does each memory keep, for how long, in how many bytes?",
     ),
     "lag": Entry(
-        "mnemoscope.studies.lag:Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"
+        "mnemoscope.studies.lag.study:Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"
     ),
     "sorting": Entry(
-        "mnemoscope.studies.sorting:SortingStudy",
+        "mnemoscope.studies.sorting.study:SortingStudy",
         "how much of a long stream do XL, Compressive and ∞-former keep?",
     ),
     "books": Entry(
-        "mnemoscope.studies.books:Books", "does carrying a memory through whole books help?"
+        "mnemoscope.studies.books.study:Books", "does carrying a memory through whole books help?"
     ),
     "images": Entry(
-        "mnemoscope.studies.images:Drawing", "does sparse attention draw images as well as dense?"
+        "mnemoscope.studies.images.study:Drawing",
+        "does sparse attention draw images as well as dense?",
     ),
     "patterns": Entry(
-        "mnemoscope.studies.patterns:Reading", "does sparse attention read text as well as dense?"
+        "mnemoscope.studies.patterns.study:Reading",
+        "does sparse attention read text as well as dense?",
     ),
     "translation": Entry(
-        "mnemoscope.studies.translation:TranslationStudy",
+        "mnemoscope.studies.translation.study:TranslationStudy",
         "one vector, attention, Transformer: who still translates long sentences?",
     ),
     "evolution": Entry(
-        "mnemoscope.studies.evolution:Evolution",
+        "mnemoscope.studies.evolution.study:Evolution",
         "what do layers keep that learn to translate, to go on, or to fill in?",
     ),
     "waves": Entry(
-        "mnemoscope.studies.waves:WavesStudy",
+        "mnemoscope.studies.waves.study:WavesStudy",
         "how do heads look two tokens back when all they know is where a token stands?",
     ),
     "documents": Entry(
-        "mnemoscope.studies.documents:DocumentsStudy",
+        "mnemoscope.studies.documents.study:DocumentsStudy",
         "can a model keep texts by name, and does guidance matter?",
     ),
     "past": Entry(
-        "mnemoscope.studies.past:PastStudy", "what is a past worth that is attached to a model?"
+        "mnemoscope.studies.past.study:PastStudy",
+        "what is a past worth that is attached to a model?",
     ),
 }
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.translation import encode
 from mnemoscope.data.vocabulary import Vocabulary
-from mnemoscope.lenses.capture import capture
 from mnemoscope.models.translation_config import OneVector
 from mnemoscope.models.translator import Translator, pad
 from mnemoscope.plots.figure import heatmap

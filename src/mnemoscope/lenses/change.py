@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mnemoscope.activations.capture import Observed
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.capture import Observed
-from mnemoscope.lenses.groups import Groups
-from mnemoscope.lenses.similarity import Similarity, SimilarityResult
+from mnemoscope.lenses.similarity.lens import Similarity, SimilarityResult
+from mnemoscope.lenses.statistics.groups import Groups
 from mnemoscope.plots.figure import Series, lines
 
 if TYPE_CHECKING:

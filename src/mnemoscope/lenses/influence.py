@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mnemoscope.activations.attention_interface import listening
+from mnemoscope.activations.capture import Observed
+from mnemoscope.activations.reader import Ints, Reader, open_reader, to_batches
+from mnemoscope.activations.sites import stacks
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.capture import Observed
 from mnemoscope.lenses.change import GroupedResult, Quota, gather
-from mnemoscope.lenses.groups import Groups
-from mnemoscope.lenses.interface import listening
-from mnemoscope.lenses.reader import Ints, Reader, open_reader, to_batches
-from mnemoscope.lenses.similarity import Similarity
-from mnemoscope.lenses.sites import stacks
+from mnemoscope.lenses.similarity.lens import Similarity
+from mnemoscope.lenses.statistics.groups import Groups
 from mnemoscope.models.model import Context, SequenceModel
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.capture import capture
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.sparse import SparseAttention
 from mnemoscope.plots.figure import heatmap

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.activations.capture import Observed
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.lenses.capture import Observed
-from mnemoscope.lenses.clusters import standardise
-from mnemoscope.lenses.sample import Sample
+from mnemoscope.lenses.statistics.clusters import standardise
+from mnemoscope.lenses.statistics.sample import Sample
 from mnemoscope.plots.figure import Reference, Series, lines
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Waves along positions: spectra of what places hold whatever is read there.
 
 Shapes: B texts, T positions, D width of a place, F frequencies, W windows.
-The conventions (window, detrending, scale) are those of `mnemoscope.lenses.fourier`.
+The conventions (window, detrending, scale) are those of `mnemoscope.lenses.positions.fourier`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.lenses.fourier import (
+from mnemoscope.lenses.positions.fourier import (
     band_names,
     band_shares,
     centres,
@@ -25,7 +25,7 @@ from mnemoscope.lenses.fourier import (
     spectra,
     window_size,
 )
-from mnemoscope.lenses.means import PositionMeans
+from mnemoscope.lenses.positions.means import PositionMeans
 from mnemoscope.plots.figure import Series, heatmap, lines
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Spectrum:
         self._batches = 0
 
     def observe(self, seen: Mapping[str, Tensor]) -> None:
-        """Take in what `mnemoscope.lenses.pieces.lay` gives: (B, T, D) by place."""
+        """Take in what `mnemoscope.activations.fixed_length.lay` gives: (B, T, D) by place."""
         for site, values in seen.items():
             if site not in self.means:
                 if self._batches:

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mnemoscope.activations.hooks import Seen, watch
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.watch import Seen, watch
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.models.recurrent import RecurrentLayer
 from mnemoscope.models.relative import RelativeAttention

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.activations.reader import open_reader
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import KINDS
-from mnemoscope.lenses.reader import open_reader
 from mnemoscope.models.encoder import EncoderModel
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.lenses.interface import listening
+from mnemoscope.activations.attention_interface import listening
 from mnemoscope.scope.frame import Step
 from mnemoscope.scope.ours import check, surprise
 from mnemoscope.scope.views.attention import causal, look_at

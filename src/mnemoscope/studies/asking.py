@@ -10,8 +10,8 @@ from typing import Any
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.progress import progress
 from mnemoscope.data.recall import Recall
-from mnemoscope.lenses.questions import RetentionOptions
-from mnemoscope.lenses.retention import TITLES, Curve, Retention, RetentionResult
+from mnemoscope.lenses.retention.episodes import RetentionOptions
+from mnemoscope.lenses.retention.lens import TITLES, Curve, Retention, RetentionResult
 from mnemoscope.lenses.streams import Stream, open_stream
 from mnemoscope.plots.figure import Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table

@@ -15,7 +15,7 @@ from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.gallery import tiles
 from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.contest import last_bits
-from mnemoscope.studies.telling import ranked
+from mnemoscope.studies.sentences import ranked
 from mnemoscope.training.run import Run
 
 Floats = NDArray[np.float64]

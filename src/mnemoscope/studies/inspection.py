@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.activations.capture import capture, estimate, side_by_side
+from mnemoscope.activations.reader import Reader, check_same_tokens, open_reader, to_batches
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.progress import progress
-from mnemoscope.lenses.capture import capture, estimate, side_by_side
 from mnemoscope.lenses.change import Change, GroupedResult
-from mnemoscope.lenses.groups import Groups, by_frequency, by_tags, counted
 from mnemoscope.lenses.influence import Influence
-from mnemoscope.lenses.information import Information
-from mnemoscope.lenses.reader import Reader, check_same_tokens, open_reader, to_batches
-from mnemoscope.lenses.similarity import Similarity
-from mnemoscope.lenses.waves import look
+from mnemoscope.lenses.information.lens import Information
+from mnemoscope.lenses.similarity.lens import Similarity
+from mnemoscope.lenses.statistics.groups import Groups, by_frequency, by_tags, counted
+from mnemoscope.lenses.waves.lens import look
 from mnemoscope.report.document import Figure, Section
-from mnemoscope.studies.waves_model import sections
-from mnemoscope.studies.waves_summary import summary
+from mnemoscope.studies.waves.model import sections
+from mnemoscope.studies.waves.summary import summary
 
 Ints = NDArray[np.int64]
 # Characters of text that a token to be read is worth; most tokens have four.

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from mnemoscope.lenses.capture import capture
+from mnemoscope.activations.capture import capture
 
 
 def gru(layer, x, h):

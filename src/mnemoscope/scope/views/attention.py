@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.lenses.watch import Seen
+from mnemoscope.activations.hooks import Seen
 from mnemoscope.models.sparse import SparseAttention
 from mnemoscope.models.transformer import SelfAttention
 from mnemoscope.scope.views.view import Floats, Ints, Looked, Part, slots, spread

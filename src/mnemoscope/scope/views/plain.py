@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from mnemoscope.lenses.watch import Seen
+from mnemoscope.activations.hooks import Seen
 from mnemoscope.scope.views.view import Json, Looked
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.lenses.watch import Seen
+from mnemoscope.activations.hooks import Seen
 from mnemoscope.memories.recurrent import Cell, Weights
 from mnemoscope.models.recurrent import RecurrentLayer
 from mnemoscope.scope.views.view import Floats, Looked, Part, listed, packed

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mnemoscope.lenses.watch import Seen
+from mnemoscope.activations.hooks import Seen
 from mnemoscope.models.relative import RelativeAttention
 from mnemoscope.scope.views.signal import SignalView
 from mnemoscope.scope.views.view import Floats, Looked, Part, slots, spread

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.lenses.watch import Seen
+from mnemoscope.activations.hooks import Seen
 from mnemoscope.memories.continuous import ContinuousState
 from mnemoscope.memories.density import gaussian_below, parabola_below
 from mnemoscope.memories.horizon import timeline

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.lenses.watch import Seen
+from mnemoscope.activations.hooks import Seen
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,0 +1,270 @@
+"""How heads look at relative positions: scores by offset, delays, the parts that carry them.
+
+After Yamamoto and Matsuzaki 2023 ("Absolute Position Embedding Learns Sinusoid-like Waves for
+Attention Based on Relative Position"), with biases, on any model with queries and keys.
+Shapes: B texts, H heads, T positions, E width of a head, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mnemoscope.activations.attention_inputs import Heard, attentions, hearing
+from mnemoscope.activations.fixed_length import Pieces, by_position, cut
+from mnemoscope.activations.hooks import Seen, watch
+from mnemoscope.activations.reader import Reader, open_reader
+from mnemoscope.activations.weights import HeadWeights, head_weights
+from mnemoscope.core.errors import UserError
+from mnemoscope.lenses.heads.components import components
+from mnemoscope.lenses.heads.factors import factor, paper_shift
+from mnemoscope.lenses.heads.offsets import Offsets, delays, lags
+from mnemoscope.lenses.heads.result import TERMS, Components, HeadsResult, PaperShift, Rotary
+from mnemoscope.lenses.heads.score_decomposition import terms
+from mnemoscope.lenses.heads.sums import LayerSums
+from mnemoscope.lenses.positions.fourier import window_size
+from mnemoscope.lenses.positions.position_table import position_table
+
+
+class Heads:
+    """Look at the heads of a model: ``observe`` it reading texts, then ``result``.
+
+    Texts are joined and cut to ``length`` tokens, at most ``texts`` of them. Offsets up to
+    ``reach`` are shown; spectra have windows of ``window`` positions; ``frequencies`` asks for at
+    least so many. ``parts`` components of every head are kept; the terms of the scores are
+    computed on ``explained`` texts, the paper's shift for the ``paper`` strongest heads.
+    """
+
+    def __init__(
+        self,
+        *,
+        length: int = 256,
+        texts: int = 200,
+        reach: int = 16,
+        window: int = 64,
+        frequencies: int | None = None,
+        parts: int = 4,
+        explained: int = 8,
+        paper: int = 4,
+    ) -> None:
+        if min(reach, parts, explained) < 1 or texts < 2:
+            raise UserError("reach, parts and explained must be at least 1, texts at least 2")
+        self.length, self.texts, self.reach = length, texts, reach
+        self.window, self.frequencies = window, frequencies
+        self.parts, self.explained, self.paper = parts, explained, paper
+        self.layers: dict[int, LayerSums] = {}
+        self._without = ""
+
+    def observe(self, model: Any, inputs: Any, *, tokenizer: Any = None, batch: int = 8) -> None:
+        """Let the model read texts, token ids, or tensors (N, T)."""
+        reader = open_reader(model, tokenizer)
+        pieces = cut(reader, inputs, self.length, self.texts)
+        self.begin(reader, pieces)
+        for tokens in pieces.batches(batch):
+            self.read(tokens)
+        self.explain()
+
+    def begin(self, reader: Reader, pieces: Pieces) -> None:
+        """Get ready for a model and the texts that it will read."""
+        if self.layers:
+            raise UserError("a lens on heads looks at one model once: make another")
+        attentions(reader.model)  # none is an error here and now
+        self.reader, self.pieces = reader, pieces
+        self.size = window_size(pieces.positions, self.window, self.frequencies)
+        self.weights: dict[int, HeadWeights] = {}
+        try:
+            self.weights = head_weights(reader, pieces.tokens)
+        except UserError as error:
+            # All that is read off scores can be had without weights; the result says what cannot.
+            self._without = str(error)
+
+    @torch.no_grad()
+    def read(self, tokens: Tensor, sites: tuple[str, ...] = ()) -> Seen:
+        """Let the model read a batch (B, T).
+
+        Comes back what queries and keys were made from, they themselves, and ``sites``: (B, T', D).
+        """
+        model, kept = self.reader.model, self.pieces.kept
+        made: Seen = {}
+
+        def hear(heard: Heard) -> None:
+            heard = heard.kept(kept)
+            name = f"layer.{heard.layer}.attention"
+            if f"{name}.q" in made:
+                raise UserError(
+                    f"layer {heard.layer} is run more than once in one reading (its weights are "
+                    "tied to those of other layers): what it did in each cannot be told apart"
+                )
+            self._hear(heard)
+            made[f"{name}.q"] = heard.queries.transpose(1, 2).flatten(2)
+            made[f"{name}.k"] = heard.keys[:, :: heard.shared].transpose(1, 2).flatten(2)
+
+        with watch(model, ["layer.*.attention.in", *sites]) as seen, hearing(model, hear):
+            self.reader.read(tokens)
+        laid = {n: by_position(n, v, tokens.shape)[:, kept] for n, v in seen.items()} | made
+        for number, layer in self.layers.items():
+            layer.see(laid[f"layer.{number}.attention.in"])
+        return laid
+
+    def _hear(self, heard: Heard) -> None:
+        if not bool(torch.isfinite(heard.queries).all() and torch.isfinite(heard.keys).all()):
+            raise UserError(f"layer {heard.layer} holds NaN or infinite values")
+        if heard.layer not in self.layers:
+            weights = self.weights.get(heard.layer)
+            # Layers see alike, as a rule: the fit by offset is prepared once.
+            known = next(iter(self.layers.values()), None)
+            if known is not None and torch.equal(known.offsets.visible, heard.visible.cpu()):
+                offsets = known.offsets
+            else:
+                offsets = Offsets(heard.visible)
+            self.layers[heard.layer] = LayerSums(heard, offsets, weights)
+        self.layers[heard.layer].hear(heard)
+
+    @torch.no_grad()
+    def explain(self) -> None:
+        """Read a few texts again, now that means are known, and part words from positions."""
+        means = {n: (one.mean("q"), one.mean("k")) for n, one in self.layers.items()}
+        found: dict[int, list[Tensor]] = {number: [] for number in means}
+
+        def hear(heard: Heard) -> None:
+            layer = self.layers[heard.layer]
+            few = heard.kept(self.pieces.kept)
+            found[heard.layer].append(terms(few, *means[heard.layer], layer.offsets))
+
+        with hearing(self.reader.model, hear):
+            for tokens in self.pieces.some(self.explained).batches(4):
+                self.reader.read(tokens)
+        # (texts, terms and all, H) -> shares (terms, H)
+        self.shares = {n: torch.cat(parts).sum(0) for n, parts in found.items()}
+
+    def means(self) -> dict[int, tuple[Tensor, Tensor]]:
+        """Mean queries and keys by position, each (H, T, E), by layer."""
+        return {n: (one.mean("q"), one.mean("k")) for n, one in self.layers.items()}
+
+    def result(self) -> HeadsResult:
+        """What was seen so far."""
+        if not self.layers:
+            raise UserError("nothing was observed yet: call observe(model, texts) first")
+        layers = [self.layers[number] for number in sorted(self.layers)]
+        count = layers[0].queries.count
+        rows: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+        near = np.abs(layers[0].offsets.offsets) <= self.reach
+        for layer in layers:
+            for name, values in self._layer(layer, near).items():
+                rows[name].append(values)
+        arrays = {name: np.array(values) for name, values in rows.items()}
+        explained = np.array([self.shares[n].numpy() for n in sorted(self.layers)])  # (L, 7, H)
+        whole = np.maximum(explained[:, -1], 1e-300)
+        result = HeadsResult(
+            model=self.reader.name,
+            texts=count,
+            positions=self.pieces.positions,
+            offsets=layers[0].offsets.offsets[near].astype(np.float64),
+            terms={name: explained[:, place] / whole for place, name in enumerate(TERMS)},
+            shared=layers[0].shared,
+            components=self._components(),
+            rotary=self._rotary(layers, count),
+            without=self._without,
+            paper=[],
+            **arrays,
+        )
+        result.paper.extend(self._paper(result))
+        return result
+
+    def _layer(self, layer: LayerSums, near: Any) -> dict[str, Any]:
+        offsets, count = layer.offsets, layer.queries.count
+        queries, keys = layer.mean("q"), layer.mean("k")
+        mean = layer.scores / count
+        energy = (layer.energy / count).clamp(min=1e-300)
+        position = queries @ keys.transpose(1, 2) * layer.scale
+        if layer.bias is not None:
+            position = position + layer.bias.cpu().double()
+        position = offsets.centre(position)
+        function, explained = offsets.fit(position)
+        halves = layer.halves("q"), layer.halves("k")
+        delay, coherence, _ = delays(*halves, self.size)
+        generator = torch.Generator().manual_seed(0)
+        orders = [torch.randperm(keys.shape[1], generator=generator) for _ in range(3)]
+        null = [delays(halves[0], halves[1][:, :, order], self.size)[1] for order in orders]
+        measured = offsets.means(layer.attention / count).numpy()[:, near]
+        predicted = offsets.means(offsets.softmax(offsets.spread(function))).numpy()[:, near]
+        flat = offsets.means(offsets.softmax(torch.zeros_like(mean[:1]))).numpy()[:, near]
+        apart = np.nansum((measured - predicted) ** 2, 1)
+        spread = np.nansum((measured - flat) ** 2, 1)
+        return {
+            "relative": (offsets.fit(mean)[1] / energy).numpy(),
+            "relative_null": (offsets.fit(offsets.shuffled(mean))[1] / energy).numpy(),
+            "position_relative": (
+                explained / position.square().sum((1, 2)).clamp(min=1e-300)
+            ).numpy(),
+            "delay": delay,
+            "lag": lags(*halves, self.size, self._visible(offsets, near)),
+            "coherence": coherence,
+            "coherence_null": np.mean(null, 0),
+            "measured": measured,
+            "predicted": predicted,
+            "flat": flat[0],
+            "fit": 1 - apart / np.maximum(spread, 1e-300),
+        }
+
+    def _visible(self, offsets: Offsets, near: Any) -> Any:
+        """Offsets within reach at which anybody can look."""
+        seen = near & (offsets.counts > 0).numpy()
+        return offsets.offsets[seen].astype(np.float64)
+
+    def _components(self) -> Components | None:
+        if not self.weights:
+            return None
+        table = position_table(self.reader.model, self.pieces.tokens.shape[1])
+        table = None if table is None else table[self.pieces.kept]
+        found = [
+            components(factor(self.weights[n]), self.layers[n].inputs.mean(), table, self.parts)
+            for n in sorted(self.layers)
+        ]
+        both = {
+            name: np.array([one[name] for one in found])
+            for name in ("values", "left", "right", "share")
+        }
+        tables = {
+            name: np.array([one[name] for one in found])
+            for name in ("table_left", "table_right")
+            if table is not None
+        }
+        return Components(**both, **tables)
+
+    def _rotary(self, layers: list[LayerSums], count: int) -> Rotary | None:
+        turning = [one.turning for one in layers if one.turning is not None]
+        if not turning:
+            return None
+        found = [one.result(count) for one in turning]
+        relative, null, share = (np.array([one[place] for one in found]) for place in range(3))
+        return Rotary(relative, null, turning[0].periods, share)
+
+    def _paper(self, result: HeadsResult) -> list[PaperShift]:
+        """Only for plain weights: what rotary positions turn has no fixed R."""
+        if not self.weights or result.rotary is not None:
+            return []
+        shifts = []
+        for layer, head in result.strongest(self.paper):
+            weights, inputs = self.weights[layer], self.layers[layer].inputs.mean()
+            found = paper_shift(weights.query[head, :-1], weights.key[head, :-1], inputs)
+            shifts.append(PaperShift(layer, head, found))
+        return shifts
+
+
+_COLUMNS = (
+    "relative",
+    "relative_null",
+    "position_relative",
+    "delay",
+    "lag",
+    "coherence",
+    "coherence_null",
+    "measured",
+    "predicted",
+    "flat",
+    "fit",
+)

@@ -1,0 +1,59 @@
+"""What the lens on heads keeps of a layer while texts go by.
+
+Shapes: B texts, H heads, T positions, E width of a head, D width.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mnemoscope.activations.attention_inputs import Heard
+from mnemoscope.activations.weights import HeadWeights
+from mnemoscope.lenses.heads.offsets import Offsets
+from mnemoscope.lenses.heads.rotary import Turning
+from mnemoscope.lenses.positions.means import PositionMeans
+
+
+class LayerSums:
+    """Running sums of one layer: O(H T²) numbers, however many texts are read."""
+
+    def __init__(self, first: Heard, offsets: Offsets, weights: HeadWeights | None) -> None:
+        heads, length = first.queries.shape[1:3]
+        self.offsets, self.scale, self.bias = offsets, first.scale, first.bias
+        self.heads, self.shared = heads, first.shared
+        self.queries, self.keys, self.inputs = PositionMeans(), PositionMeans(), PositionMeans()
+        self.scores = torch.zeros(heads, length, length, dtype=torch.float64)
+        self.attention = torch.zeros_like(self.scores)
+        self.energy = torch.zeros(heads, dtype=torch.float64)
+        self.turning = None
+        if weights is not None and weights.turns is not None:
+            self.turning = Turning(weights, offsets)
+
+    def hear(self, heard: Heard) -> None:
+        """Take in queries and keys of one batch."""
+        self.queries.add(heard.queries.transpose(1, 2).flatten(2))
+        self.keys.add(heard.keys.transpose(1, 2).flatten(2))
+        scores = heard.scores()
+        self.attention += heard.attention(scores).sum(0).cpu()
+        centred = self.offsets.centre(scores)
+        self.scores += centred.sum(0).cpu()
+        self.energy += torch.linalg.vector_norm(centred, dim=(0, 2, 3)).cpu().double().square()
+        if self.turning is not None:
+            self.turning.hear(heard)
+
+    def see(self, inputs: Tensor) -> None:
+        """Take in what queries and keys were made from, (B, T, D)."""
+        self.inputs.add(inputs)
+        if self.turning is not None:
+            self.turning.see(inputs, self.scale)
+
+    def mean(self, kind: str) -> Tensor:
+        """Mean queries or keys by position, (H, T, E)."""
+        whole = (self.queries if kind == "q" else self.keys).mean()
+        return whole.view(len(whole), self.heads, -1).transpose(0, 1)
+
+    def halves(self, kind: str) -> Tensor:
+        """The same of two halves of the texts, (2, H, T, E)."""
+        both = (self.queries if kind == "q" else self.keys).halves()
+        return both.view(*both.shape[:2], self.heads, -1).transpose(1, 2)

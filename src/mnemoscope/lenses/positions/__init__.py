@@ -1,0 +1,1 @@
+"""What lenses on positions share: spectra, means over texts, position tables."""

@@ -1,0 +1,1 @@
+"""Statistics that several lenses keep while texts go by."""

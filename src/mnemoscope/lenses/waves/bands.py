@@ -1,0 +1,225 @@
+"""Take a band of frequencies out of queries and keys, and see what the model loses.
+
+Shapes: B texts, H heads, T positions, E width of a head.
+
+Only the part of queries and keys that is the same whatever is read is filtered: their mean by
+position. Filtering a text along its positions would carry words from later positions to earlier
+ones, and a language model would read its answers there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mnemoscope.activations.attention_inputs import Heard, hearing
+from mnemoscope.activations.fixed_length import Pieces
+from mnemoscope.activations.reader import Reader
+from mnemoscope.core.errors import UserError
+from mnemoscope.lenses.positions.fourier import OCTAVES, band_names, only_band
+from mnemoscope.lenses.waves.losses import loss_of
+from mnemoscope.plots.figure import Reference, Series, bars
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Floats = NDArray[np.float64]
+# By layer, mean queries and keys by position, each (H, T, E).
+Means = Mapping[int, tuple[Tensor, Tensor]]
+Mode = Literal["stop", "pass", "shuffled"]
+MODES = {
+    "stop": "the band taken out",
+    "pass": "nothing but the band left of the positions",
+    "shuffled": "control: the band's values taken off at other positions",
+}
+
+
+@dataclass(frozen=True)
+class Band:
+    """low ≤ frequency < high, in cycles per token."""
+
+    name: str
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low < self.high <= 0.5:
+            raise UserError(
+                f"a band lies between 0 and 0.5 cycles per token, not {self.low:g} to {self.high:g}"
+            )
+
+
+def octaves() -> list[Band]:
+    """The bands of `mnemoscope.lenses.positions.fourier`, and all of them together."""
+    ends = [1 / period for period in OCTAVES] + [0.0]
+    found = [Band(n, ends[i + 1], ends[i]) for i, n in enumerate(band_names())]
+    return [*found, Band("all", 0.0, 0.5)]
+
+
+def taken_off(means: Means, band: Band, mode: Mode = "stop", seed: int = 0) -> Means:
+    """What a filter takes off queries and keys, by layer."""
+    if mode not in MODES:
+        raise UserError(f"a filter can stop, pass or be shuffled, not {mode!r}")
+    found = {}
+    for layer, (queries, keys) in means.items():
+        parts = []
+        for signal in (queries, keys):
+            inside = only_band(signal, band.low, band.high)
+            if mode == "pass":
+                inside = signal - signal.mean(1, keepdim=True) - inside
+            if mode == "shuffled":
+                generator = torch.Generator().manual_seed(seed + layer)
+                order = torch.randperm(inside.shape[1], generator=generator)
+                inside = inside[:, order]
+            parts.append(inside)
+        found[layer] = (parts[0], parts[1])
+    return found
+
+
+class Filter:
+    """A change of queries and keys for `mnemoscope.activations.attention_inputs.hearing`."""
+
+    def __init__(self, off: Means, kept: slice) -> None:
+        self.off, self.kept = off, kept
+        self.before: dict[tuple[int, str], Tensor] = {}
+
+    def __call__(self, layer: int, kind: Literal["q", "k"], value: Tensor) -> Tensor:
+        """Take off what belongs to a layer; heads that share a key share what is taken off."""
+        self.before[layer, kind] = value.detach()
+        if layer not in self.off:
+            return value
+        signal = self.off[layer][kind == "k"]
+        signal = signal[:: signal.shape[0] // value.shape[1]].to(value)
+        changed = value.clone()
+        changed[:, :, self.kept] -= signal
+        return changed
+
+
+@dataclass(frozen=True, eq=False)
+class BandsResult:
+    """What filters did, by mode; bands as in ``bands``.
+
+    loss        what the model loses as it is, nats; NaN when it has no loss
+    change      (bands,) how much more it loses, and ``error``, two standard errors over texts
+    moved       (bands, L) share of attention that goes elsewhere in a layer for the same input
+    """
+
+    asked: str
+    bands: tuple[str, ...]
+    texts: int
+    loss: float
+    change: dict[str, Floats]
+    error: dict[str, Floats]
+    moved: dict[str, Floats]
+    meaning: dict[str, str] = field(default_factory=lambda: dict(MODES))
+
+    def table(self) -> list[dict[str, str | float]]:
+        """One row per mode and band."""
+        return [
+            {
+                "filter": mode,
+                "period": band,
+                "loss added": float(self.change[mode][b]),
+                "error": float(self.error[mode][b]),
+                **{
+                    f"attention moved, layer {n}": float(v) for n, v in enumerate(moved[b].tolist())
+                },
+            }
+            for mode, moved in self.moved.items()
+            for b, band in enumerate(self.bands)
+        ]
+
+    def figure(self) -> go.Figure:
+        """Loss added by band and mode; without a loss, attention moved."""
+        if np.isnan(self.loss):
+            series = [Series(m, self.bands, moved.mean(1)) for m, moved in self.moved.items()]
+            return bars(series, "period in tokens", "share of attention moved")
+        series = [
+            Series(m, self.bands, c, c - self.error[m], c + self.error[m])
+            for m, c in self.change.items()
+        ]
+        return bars(
+            series, "period in tokens", f"loss added ({self.asked}, nats)",
+            references=[Reference(0.0, "the model as it is")],
+        )  # fmt: skip
+
+
+@torch.no_grad()
+def effects(
+    reader: Reader,
+    pieces: Pieces,
+    means: Means,
+    *,
+    bands: Sequence[Band] | None = None,
+    modes: Sequence[Mode] = ("stop", "pass", "shuffled"),
+    batch: int = 32,
+) -> BandsResult:
+    """Filter every layer's queries and keys at once, band by band, and read the same texts."""
+    bands = octaves() if bands is None else list(bands)
+    question = loss_of(reader, pieces.tokens)
+    usable = pieces.tokens[: len(pieces.tokens) // 2 * 2]
+    if not len(usable):
+        raise UserError("at least two texts are needed to see what a filter does")
+
+    def losses(off: Means | None) -> tuple[Tensor, dict[int, list[float]]]:
+        found, moved = [], {number: [0.0, 0.0] for number in means}
+        for tokens in torch.split(usable, batch):
+            change = Filter(off or {}, pieces.kept)
+
+            def hear(heard: Heard, change: Filter = change) -> None:
+                if off is not None:
+                    _compare(heard, change, moved[heard.layer])
+
+            with hearing(reader.model, hear, change):
+                if question is None:
+                    reader.read(tokens)
+                else:
+                    found.append(question.of(tokens, pieces.kept))
+        return torch.cat(found) if found else torch.tensor([torch.nan]), moved
+
+    plain, _ = losses(None)
+    change: dict[str, list[float]] = {mode: [] for mode in modes}
+    error: dict[str, list[float]] = {mode: [] for mode in modes}
+    shifted: dict[str, list[list[float]]] = {mode: [] for mode in modes}
+    for mode in modes:
+        for band in bands:
+            filtered, moved = losses(taken_off(means, band, mode))
+            apart = filtered - plain
+            change[mode].append(float(apart.mean()))
+            error[mode].append(2 * float(apart.std(correction=0)) / len(apart) ** 0.5)
+            shifted[mode].append([total / max(count, 1) for total, count in moved.values()])
+    return BandsResult(
+        asked="" if question is None else question.name,
+        bands=tuple(band.name for band in bands),
+        texts=len(usable),
+        loss=float(plain.mean()),
+        change={mode: np.array(values) for mode, values in change.items()},
+        error={mode: np.array(values) for mode, values in error.items()},
+        moved={mode: np.array(values) for mode, values in shifted.items()},
+    )
+
+
+def _compare(heard: Heard, change: Filter, sums: list[float]) -> None:
+    """Half the sum of absolute differences of attention with and without the filter.
+
+    On the first texts of a batch: two tables of scores for each are many numbers.
+    """
+    few, kept = 2, heard.queries.shape[2]
+    before = Heard(
+        heard.layer, change.before[heard.layer, "q"][:few],
+        change.before[heard.layer, "k"][:few].repeat_interleave(heard.shared, 1),
+        heard.scale, heard.visible, heard.bias, heard.shared,
+    )  # fmt: skip
+    after = Heard(
+        heard.layer, heard.queries[:few], heard.keys[:few], heard.scale, heard.visible, heard.bias,
+        heard.shared,
+    )  # fmt: skip
+    apart = before.attention(before.scores()) - after.attention(after.scores())
+    sums[0] += float(apart.abs().sum()) / 2
+    sums[1] += apart.shape[0] * apart.shape[1] * kept

@@ -1,0 +1,135 @@
+"""All lenses on position waves in one reading: spectra, heads, directions, survival, filters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mnemoscope.activations.fixed_length import cut
+from mnemoscope.activations.reader import open_reader
+from mnemoscope.core.progress import progress
+from mnemoscope.lenses.heads.factors import factor
+from mnemoscope.lenses.heads.lens import Heads
+from mnemoscope.lenses.heads.result import HeadsResult
+from mnemoscope.lenses.positions.position_table import position_table
+from mnemoscope.lenses.spectrum import Spectrum, SpectrumResult
+from mnemoscope.lenses.waves.bands import BandsResult, effects
+from mnemoscope.lenses.waves.propagation import NormSpread, Propagation, PropagationResult
+from mnemoscope.lenses.waves.recovery import Recovery, RecoveryResult
+
+
+@dataclass(frozen=True, eq=False)
+class WavesResult:
+    """What was seen. ``propagation`` is None for a model without absolute positions.
+
+    norms   by path: how much the std that a norm divides by varies over tokens, std / mean
+    """
+
+    model: str
+    spectrum: SpectrumResult
+    heads: HeadsResult
+    recovery: RecoveryResult
+    propagation: PropagationResult | None
+    norms: dict[str, float]
+    bands: BandsResult
+
+
+class Waves:
+    """Look for position waves in a model: ``observe`` it reading texts, then ``result``.
+
+    ``length`` tokens are read at once, ``texts`` of them at most; filters are tried on ``filtered``
+    of them, which are read once for each filter. The other options are those of
+    `mnemoscope.lenses.heads.lens.Heads` and `mnemoscope.lenses.spectrum.Spectrum`.
+    """
+
+    def __init__(
+        self,
+        *,
+        length: int = 256,
+        texts: int = 200,
+        filtered: int = 10,
+        window: int = 64,
+        frequencies: int | None = None,
+        reach: int = 16,
+        paper: int = 4,
+    ) -> None:
+        self.length, self.texts, self.filtered = length, texts, filtered
+        options: dict[str, Any] = {"window": window, "frequencies": frequencies}
+        self.heads = Heads(length=length, texts=texts, reach=reach, paper=paper, **options)
+        self.spectrum, self.recovery = Spectrum(**options), Recovery()
+        self.norms = NormSpread()
+        self.propagation: Propagation | None = None
+
+    def observe(
+        self,
+        model: Any,
+        inputs: Any,
+        *,
+        tokenizer: Any = None,
+        batch: int = 8,
+        silent: bool = False,
+    ) -> None:
+        """Let the model read texts, token ids, or tensors (N, T)."""
+        self.reader = reader = open_reader(model, tokenizer)
+        self.pieces = pieces = cut(reader, inputs, self.length, self.texts)
+        self.heads.begin(reader, pieces)
+        table = position_table(reader.model, pieces.tokens.shape[1])
+        if table is not None:
+            self.propagation = Propagation(table[pieces.kept])
+        total = -(-len(pieces.tokens) // batch)
+        with progress("reading", total, silent=silent) as show:
+            for number, tokens in enumerate(pieces.batches(batch), start=1):
+                with self.norms.watching(reader.model, pieces.kept):
+                    seen = self.heads.read(tokens, ("embeddings", "layer.*.out"))
+                self._take(seen)
+                show(number, "")
+        self.heads.explain()
+
+    def _take(self, seen: dict[str, Tensor]) -> None:
+        inside = {name: values for name, values in seen.items() if ".attention." in name}
+        self.spectrum.observe({"embeddings": seen["embeddings"], **inside})
+        self.recovery.observe({name: v for name, v in inside.items() if name.endswith(".in")})
+        if self.propagation is not None:
+            names = [name for name in seen if name not in inside]
+            self.propagation.observe({name: seen[name] for name in names})
+
+    def result(self) -> WavesResult:
+        """What was seen."""
+        heads = self.heads.result()
+        few = self.pieces.some(self.filtered)
+        return WavesResult(
+            model=self.reader.name,
+            spectrum=self.spectrum.result(),
+            heads=heads,
+            recovery=self.recovery.result(self._directions()),
+            propagation=None if self.propagation is None else self.propagation.result(),
+            norms=self.norms.result(),
+            bands=effects(self.reader, few, self.heads.means()),
+        )
+
+    def _directions(self) -> dict[str, dict[str, Tensor]]:
+        """As many directions as PCA has: columns of W_Q with most weight, and singular vectors."""
+        count = self.recovery.directions
+        found: dict[str, dict[str, Tensor]] = {}
+        for number, weights in self.heads.weights.items():
+            site = f"layer.{number}.attention.in"
+            columns = weights.query[:, :-1].double().transpose(0, 1).flatten(1)  # (D, H E)
+            best = columns.norm(dim=0).topk(min(count, columns.shape[1])).indices
+            found.setdefault("columns of W_Q", {})[site] = columns[:, best].cpu()
+            parts = factor(weights)
+            values = parts.values.flatten()
+            best = values.topk(min(count, len(values))).indices
+            left = parts.left[:, :-1].transpose(0, 1).flatten(1)
+            found.setdefault("singular vectors of W_Q W_Kᵀ", {})[site] = left[:, best].cpu()
+        return found
+
+
+def look(model: Any, inputs: Any, *, tokenizer: Any = None, **options: Any) -> WavesResult:
+    """Observe and return the result in one call."""
+    lens = Waves(**options)
+    lens.observe(model, inputs, tokenizer=tokenizer)
+    with torch.no_grad():
+        return lens.result()

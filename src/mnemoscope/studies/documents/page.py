@@ -1,0 +1,261 @@
+"""The page of the study `documents`: twelve questions, every sentence computed from the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mnemoscope.plots.figure import heatmap
+from mnemoscope.report.document import Figure, Section, Table
+from mnemoscope.studies.documents.insides import (
+    negatives_section,
+    raised_section,
+    signs_section,
+    sizes_section,
+    smooth_section,
+)
+from mnemoscope.studies.documents.maps import depths_section, encoders_section, moves_section
+from mnemoscope.studies.documents.sentences import (
+    CONTROLS,
+    LABELS,
+    Result,
+    every,
+    means,
+    over_seeds,
+    said,
+    seed_bars,
+)
+from mnemoscope.studies.documents.study import ALPHAS, MANY_TEXTS, SELECTS
+from mnemoscope.studies.documents.watch import watching
+
+NAMES = {
+    "tanh α=0": "learned, α = 0",
+    "tanh α=0.1": "learned, α = 0.1",
+    "fixed": "representations fixed, α = 0.1",
+    "control random": "fixed random masks, α = 0",
+    "control disjoint": "entries of its own, α = 0",
+    "control all": "all entries on, α = 0",
+    "control bias": "one vector a document, α = 0",
+}
+
+
+def tell(result: Result) -> Sequence[Section]:
+    """Build the sections of the page."""
+    return [
+        _works(result),
+        _bias(result),
+        watching(result),
+        _layers(result),
+        moves_section(result),
+        depths_section(result),
+        encoders_section(result),
+        signs_section(result),
+        raised_section(result),
+        smooth_section(result),
+        sizes_section(result),
+        negatives_section(result),
+        *([_many(result)] if result["many"] else []),
+    ]
+
+
+def _works(result: Result) -> Section:
+    none = over_seeds(result, "tanh α=0", "none")
+    free, random = (
+        over_seeds(result, "tanh α=0", "wrong"),
+        over_seeds(result, "control random", "wrong"),
+    )
+    guided = over_seeds(result, "tanh α=0.1", "wrong")
+    tau = over_seeds(result, "tanh α=0.1", "tau")
+    every_on = over_seeds(result, "control all", "wrong") - over_seeds(
+        result, "control all", "right"
+    )
+    later = over_seeds(result, "tanh α=0.1", "later none") - over_seeds(
+        result, "tanh α=0.1", "later right"
+    )
+    helped = (
+        "helps" if later.min() > 0 else ("harms" if later.max() < 0 else "does not surely help")
+    )
+    names = {name: label for name, label in NAMES.items() if name in result["fits"]}
+    rows: list[list[Any]] = [
+        [label, *means(result, name, ("right", "wrong", "zero", "named"))]
+        + [
+            float((over_seeds(result, name, none) - over_seeds(result, name, under)).mean())
+            for none, under in (("later none", "later right"), ("unrelated none", "unrelated"))
+        ]
+        for name, label in names.items()
+    ]
+    unrelated = over_seeds(result, "tanh α=0.1", "unrelated") - over_seeds(
+        result, "tanh α=0.1", "unrelated none"
+    )
+    gaps = [
+        over_seeds(result, name, "wrong") - over_seeds(result, name, "right")
+        for name in ("tanh α=0", "control random")
+    ]
+    masking = f"Right and wrong are {said(gaps[0])} and {said(gaps[1])} apart"
+    masking += ": masks separate documents without guidance." if min(map(min, gaps)) > 0 else "."
+    kept = " It keeps a text, not a topic." if later.max() < 0.1 else ""
+    return Section(
+        "1 · Does it work at all?",
+        [
+            f"{result['documents']} documents of {result['segments']} segments of "
+            f"{result['segment']} tokens, {result['entries']} entries behind block "
+            f"{result['layers'][-1]} of {result['model']}. Without memory the loss is "
+            f"{said(none)}.",
+            f"Without guidance the wrong document already gives {said(free)}, worse than no memory "
+            f"{every(free > none)}; random masks that nobody learnt give {said(random)}, worse "
+            f"than no memory {every(random > none)}. {masking} With guidance the wrong document "
+            f"gives {said(guided)}, where τ asked for {tau.mean():.2f}.",
+            f"With all entries on, right and wrong differ by {every_on.max():.3f} at most: "
+            "there is nothing left that could tell documents apart.",
+            f"On the next segment of the same document, which was not learnt, the memory "
+            f"{helped}: {said(later, '+.2f')} nats per token gained.{kept} Under a document, the "
+            f"loss of a text that has nothing to do with it changes by {said(unrelated, '+.2f')}"
+            + (": set a document for its own text only." if unrelated.min() > 0 else "."),
+            seed_bars(
+                result,
+                "Right, wrong and random document",
+                "Loss of the learnt texts.",
+                names,
+                {"right": "right document", "wrong": "wrong document", "random": "random document"},
+            ),
+            Table(
+                "Who is named",
+                ["memory", "right", "wrong", "zero", "named", "next: gain", "unrelated: gain"],
+                rows,
+                "Zero: a representation of zeros. Named: share of segments whose own document "
+                f"gives the lowest loss of all; chance is {1 / result['documents']:.2f}. Next: "
+                "the segment that follows what was learnt; unrelated: texts nobody learnt, under "
+                "the documents; gain: loss without memory minus loss under the document. Means "
+                "over seeds.",
+            ),
+        ],
+    )
+
+
+def _bias(result: Result) -> Section:
+    words = []
+    for select in SELECTS:
+        gap = over_seeds(result, f"{select} α=0", "none") - over_seeds(
+            result, f"{select} α=0", "wrong"
+        )
+        verdict = "contaminates in some seeds"
+        if gap.min() > 0 or gap.max() < 0:
+            verdict = "contaminates" if gap.min() > 0 else "does not contaminate"
+        words.append(f"{LABELS[select]} {verdict} ({said(gap, '+.2f')})")
+    cost = over_seeds(result, "tanh α=1", "right") - over_seeds(result, "tanh α=0", "right")
+    far = over_seeds(result, "sigmoid α=1", "wrong") - over_seeds(result, "sigmoid α=1", "tau")
+    names = {f"{s} α={a:g}": f"{LABELS[s]}, α = {a:g}" for s in SELECTS for a in ALPHAS}
+    figures = []
+    for select in SELECTS:
+        one = result["fits"][f"{select} α=0"][0]["map"]
+        grid = np.array(one["selection"])
+        figures.append(
+            Figure(
+                f"Which entries each document opens, {LABELS[select]}",
+                heatmap(grid, list(range(grid.shape[1])), one["names"], "entry", "", "gate",
+                        centre=0.0),
+                f"Seed 0 without guidance; "
+                f"{float((np.abs(grid) > 0.1).mean()):.0%} of gates are open.",
+                [
+                    {"document": name, **{f"e{e}": gate for e, gate in enumerate(row)}}
+                    for name, row in zip(one["names"], grid.tolist(), strict=True)
+                ],
+            )
+        )  # fmt: skip
+    return Section(
+        "2 · Is the inductive bias real?",
+        [
+            "Contamination is what a wrong document still helps at α = 0, loss without memory "
+            f"minus loss under the wrong one: {'; '.join(words)}.",
+            f"Guidance is not free: from α = 0 to 1 the right document's loss with tanh changes by "
+            f"{said(cost, '+.2f')} at the same number of steps. What it buys: with sigmoid and "
+            f"α = 1 the wrong document's loss is {said(far, '+.2f')} away from τ.",
+            seed_bars(
+                result,
+                "Selection and strength of guidance",
+                "Loss of the learnt texts.",
+                names | {k: v for k, v in CONTROLS.items() if k not in names},
+                {"right": "right document", "wrong": "wrong document"},
+            ),
+            *figures,
+        ],
+    )
+
+
+def _layers(result: Result) -> Section:
+    layers = result["layers"]
+    last = {"": "tanh α=0.1", " α=0": "tanh α=0", " random": "control random",
+            " all": "control all"}  # fmt: skip
+
+    def setting(layer: int, kind: str) -> str:
+        return last[kind] if layer == layers[-1] else f"layer {layer}{kind}"
+
+    names = {setting(layer, ""): f"block {layer}" for layer in layers}
+    found = [over_seeds(result, name, "right") for name in names]
+    best = int(np.argmin([one.mean() for one in found]))
+    sure = all(found[best].max() < one.min() for place, one in enumerate(found) if place != best)
+    apart = "stay above it in every seed" if sure else "overlap"
+    seconds = [float(over_seeds(result, name, "seconds").mean()) for name in names]
+    kinds = {"": "α = 0.1", " α=0": "α = 0", " random": "random masks", " all": "all entries on"}
+    rows: list[list[Any]] = [
+        [label, which, *(means(result, setting(layer, kind), (which,))[0] for layer in layers)]
+        for kind, label in kinds.items()
+        for which in ("right", "wrong")
+    ]
+    return Section(
+        "4 · Which layer?",
+        [
+            f"The lowest loss under the right document is behind block {layers[best]}, "
+            f"{said(found[best])}; the others {apart}"
+            f". A memory behind block {layers[0]} costs {seconds[0] / seconds[-1]:.1f} times the "
+            f"time of one behind block {layers[-1]}, because all above has to be computed.",
+            seed_bars(
+                result,
+                "Loss by depth of the memory",
+                "Memory behind one block at a time, tanh, α = 0.1.",
+                names,
+                {"right": "right document", "wrong": "wrong document"},
+            ),
+            Table(
+                "Blocks and controls",
+                ["memory", "document", *(f"block {layer}" for layer in layers)],
+                rows,
+                "Loss, also without guidance, with random masks and with all entries on behind "
+                "every block. Means over seeds.",
+            ),
+        ],
+    )
+
+
+def _many(result: Result) -> Section:
+    kinds = {"": "learned, α = 0.1", " α=0": "learned, α = 0", " random": "random masks, α = 0",
+             " all": "all entries on, α = 0"}  # fmt: skip
+    keys = ("right", "wrong", "none", "named", "seconds")
+    rows: list[list[Any]] = [
+        [count, label, *means(result, f"many {count}{kind}", keys)]
+        for count in result["many"]
+        for kind, label in kinds.items()
+    ]
+    words = []
+    for count in result["many"]:
+        named, seconds = (over_seeds(result, f"many {count}", key) for key in ("named", "seconds"))
+        words.append(
+            f"{count} documents are named {said(100 * named, '.1f')} % after "
+            f"{said(seconds, '.0f')} CPU seconds of learning"
+        )
+    return Section(
+        "13 · How many documents?",
+        [
+            "; ".join(words) + ".",
+            Table(
+                "Many documents",
+                ["documents", "memory", "right", "wrong", "none", "named", "CPU seconds"],
+                rows,
+                f"{MANY_TEXTS['segments']} segments of {MANY_TEXTS['segment']} tokens each; at "
+                "most 200 segments, evenly taken, are named among all documents. Means over "
+                "seeds; seconds are those of one thread on the machine that made this page.",
+            ),
+        ],
+    )

@@ -1,0 +1,199 @@
+"""After how long do RNN, LSTM, GRU and Transformer forget?
+
+Models of equal size learn to repeat a few symbols after a noisy wait of at most ``trained``
+tokens, then wait up to sixteen times longer. The learning rate is swept for every memory, since
+it decides the ranking of recurrent models (arXiv 2508.19029).
+
+Nothing here imports torch before the study runs, so that a mistyped option shows at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.registry import find
+from mnemoscope.data.copying import Copy
+from mnemoscope.report.document import Section
+from mnemoscope.studies.study import Study
+from mnemoscope.studies.trials import Trial, run_trials
+from mnemoscope.training.config import RunConfig, Training
+
+# The learning rate is chosen on one set of held-out episodes, the curves are drawn from another.
+CHOOSING, REPORTING = 1, 2
+
+
+class Lag(Study):
+    """Options of the study; presets change them."""
+
+    title: ClassVar[str] = "How long do they remember?"
+    question: ClassVar[str] = (
+        "A few symbols are shown, then comes a wait full of noise, then the symbols must be "
+        "repeated. After how long a wait do RNN, LSTM, GRU and Transformer of equal size forget?"
+    )
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "quick": {},
+        "paper": {
+            "parameters": 1_000_000,
+            "trained": 512,
+            "tested": tuple(2**power for power in range(14)),
+            "steps": 20_000,
+            "batch": 64,
+            "learning_rates": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
+            "seeds": 5,
+        },
+    }
+
+    memories: Annotated[tuple[str, ...], DISTINCT] = Field(
+        ("rnn", "lstm", "gru", "attention"), min_length=1, description="which memories to compare"
+    )
+    parameters: int = Field(41_000, ge=1, description="size of every model")
+    symbols: int = Field(8, ge=2, description="different symbols")
+    items: int = Field(3, ge=1, description="symbols to remember")
+    fillers: int = Field(4, ge=1, description="kinds of noise during the wait")
+    trained: int = Field(64, ge=1, description="longest wait in training")
+    tested: tuple[int, ...] = Field(
+        tuple(2**power for power in range(11)), min_length=2, description="waits in the test"
+    )
+    steps: int = Field(1000, ge=1, description="optimiser steps per model")
+    batch: int = Field(32, ge=1, description="episodes per step")
+    learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
+        (1e-3, 3e-3, 1e-2, 3e-2), min_length=1, description="the sweep, for every memory"
+    )
+    seeds: int = Field(3, ge=1, description="trainings per memory and learning rate")
+    episodes: int = Field(128, ge=1, description="test episodes per wait")
+    device: str = Field("auto", description="auto, cpu, cuda, mps")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if list(self.tested) != sorted(set(self.tested)) or self.tested[0] < 1:
+            raise ValueError("tested must be increasing waits of at least 1")
+        if self.tested[0] > self.trained:
+            raise ValueError(f"none of the waits tested is within trained={self.trained}")
+        return self
+
+    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+        """Train every memory × learning rate × seed and ask each after every wait."""
+        from mnemoscope.studies.lag.spelling import spell
+        from mnemoscope.studies.sizes import count, sized, state_bytes
+
+        task = Copy.make(
+            symbols=self.symbols,
+            items=self.items,
+            fillers=self.fillers,
+            lag=self.trained,
+            shortest=1,
+        )
+        models = {
+            memory: sized(memory, self.parameters, vocab=task.vocab, **self._shape(memory))
+            for memory in self.memories
+        }
+        trials = {
+            (memory, rate, seed): Trial(
+                f"{memory}-lr{rate:g}-seed{seed}",
+                RunConfig(
+                    "copy",
+                    task,
+                    memory,
+                    model,
+                    Training.make(
+                        steps=self.steps,
+                        batch=self.batch,
+                        lr=rate,
+                        seed=seed,
+                        evaluate_every=self.steps,
+                        checkpoint_every=max(200, self.steps // 5),
+                        keep=1,
+                        device=self.device,
+                    ),
+                ),
+            )
+            for memory, model in models.items()
+            for rate in self.learning_rates
+            for seed in range(self.seeds)
+        }
+        examine = partial(ask, waits=self.tested, trained=self.trained, episodes=self.episodes)
+        found = run_trials(list(trials.values()), folder / "runs", examine, jobs, "lag")
+        rows = [
+            {"memory": memory, "lr": rate, "seed": seed, "run": trial.name, **values}
+            for ((memory, rate, seed), trial), values in zip(trials.items(), found, strict=True)
+        ]
+        chosen = {memory: choose_rate(rows, memory) for memory in self.memories}
+        return {
+            "waits": list(self.tested),
+            "trained": self.trained,
+            "items": self.items,
+            "symbols": self.symbols,
+            "models": {
+                memory: {
+                    "parameters": count(config),
+                    "width": config.width,
+                    "layers": config.layers,
+                    "lr": chosen[memory],
+                    "state_bytes": [state_bytes(config, self.items + wait) for wait in self.tested],
+                }
+                for memory, config in models.items()
+            },
+            "trials": rows,
+            "spelling": {
+                memory: [spell(memory, seed, **self._shape(memory)) for seed in range(self.seeds)]
+                for memory in self.memories
+            },
+        }
+
+    def _shape(self, memory: str) -> dict[str, Any]:
+        """What a memory needs to have a chance at the task, by the options it has."""
+        fields = find("memory", memory).model_fields
+        longest = max(*self.tested, self.trained) + 2 * self.items
+        options = {name: longest for name in ("context", "cached") if name in fields}
+        # One layer of attention cannot tell "the second symbol" from "a symbol".
+        return {**options, "layers": 2} if "heads" in fields else options
+
+    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
+        """Say and draw what was seen."""
+        from mnemoscope.studies.lag import page as lag_page
+
+        return lag_page.tell(result, folder / "runs")
+
+
+def ask(folder: Path, waits: Sequence[int], trained: int, episodes: int) -> dict[str, Any]:
+    """Ask a trained model after every wait: accuracy and bits per episode."""
+    from mnemoscope.training.evaluate import evaluate
+    from mnemoscope.training.machine import join
+    from mnemoscope.training.run import Run
+
+    run = Run.open(folder)
+    task = run.config.task
+    model = run.model().to(join(run.config.training.device).device)
+    assert isinstance(task, Copy)
+    size = min(64, episodes)
+    batches = math.ceil(episodes / size)
+
+    def bits(wait: int, seed: int) -> tuple[float, float]:
+        score = evaluate(model, task.at(wait), batches=batches, size=size, seed=seed)
+        return score.accuracy, task.items * score.bits(task.symbols)
+
+    reported = [bits(wait, REPORTING) for wait in waits]
+    choosing = [bits(wait, CHOOSING)[1] for wait in waits if wait <= trained]
+    return {
+        "accuracy": [accuracy for accuracy, _ in reported],
+        "bits": [recalled for _, recalled in reported],
+        "choosing_bits": float(np.mean(choosing)),
+        "seconds": sum(entry.get("seconds", 0.0) for entry in run.metrics()),
+    }
+
+
+def choose_rate(rows: Sequence[dict[str, Any]], memory: str) -> float:
+    """The learning rate with the most bits within the trained waits, mean over seeds."""
+    scores: dict[float, list[float]] = {}
+    for row in rows:
+        if row["memory"] == memory:
+            scores.setdefault(row["lr"], []).append(row.get("choosing_bits", 0.0))
+    return max(scores, key=lambda rate: float(np.mean(scores[rate])))

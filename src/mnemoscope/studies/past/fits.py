@@ -1,0 +1,136 @@
+"""One training of the study `past`: a model, a memory attached to it, and what its past is worth.
+
+Shapes: R texts, T tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mnemoscope.core.seeds import derive
+from mnemoscope.huggingface.config import EndlessOptions
+from mnemoscope.huggingface.endless import EndlessMemory
+from mnemoscope.huggingface.endless_fitting import lanes
+from mnemoscope.studies.documents.base import halves, small_model, train
+from mnemoscope.studies.past.study import KINDS
+
+if TYPE_CHECKING:
+    from mnemoscope.studies.past.study import PastStudy
+
+ROWS = 64
+# Topics are read in this many streams when the memory learns, and each by itself to measure it.
+LANES = 8
+
+
+def measure(study: PastStudy, folder: Path, text: str, seed: int) -> dict[str, Any]:
+    """Attach every kind of memory to one model, in turn; plain values that JSON can hold."""
+    if text == "made-up":
+        model = _made_up_model(study, seed)
+        learnt = made_up(study, study.streams, study.window * study.steps + 1, seed, "learnt")
+        read: Any = made_up(study, study.streams, study.window * study.read, seed, "read")
+        window, basis = study.window, study.basis
+    else:
+        window, basis = study.topic_window, study.topic_basis
+        model, learnt, topics = _topics(folder, study.base_steps)
+        read = [ids[: study.topic_read] for ids in topics if len(ids) >= 3 * window]
+    found = {}
+    for kind in KINDS:
+        options = EndlessOptions(
+            window=window,
+            cached=0 if kind == "signal" else window // 2,
+            signal=kind != "cache",
+            basis=basis,
+            seed=seed,
+        )
+        memory = EndlessMemory(model, options)
+        try:
+            if kind != "cache":
+                memory.fit(learnt, steps=study.steps, lr=study.lr, silent=True)
+            found[kind] = _weigh(memory, read)
+        finally:
+            memory.detach()
+    return found
+
+
+def _weigh(memory: EndlessMemory, read: Any) -> dict[str, Any]:
+    found = memory.worth(read, silent=True)
+    with torch.no_grad():
+        state = memory(torch.as_tensor(read[0])[None, : 2 * memory.options.window]).state
+    places = {name: losses.tolist() for name, losses in found.by_place().items()}
+    return {
+        "losses": {name: float(np.mean(losses)) for name, losses in places.items()},
+        "places": places,
+        "over none": found.gain("none"),
+        "over another": found.gain("other"),
+        "bytes": state.nbytes,
+        "windows": int(np.isfinite(found.own[..., 0]).sum()),
+    }
+
+
+def made_up(study: PastStudy, rows: int, length: int, seed: int, purpose: str) -> Tensor:
+    """Texts (R, T), each of a few words of its own, drawn again and again with equal chances."""
+    generator = torch.Generator().manual_seed(derive(seed, "made-up", purpose))
+    own = torch.rand(rows, study.words, generator=generator).argsort(1)[:, : study.own]
+    return own.gather(1, torch.randint(study.own, (rows, length), generator=generator))
+
+
+def _made_up_model(study: PastStudy, seed: int) -> Any:
+    """A small GPT-NeoX that has read single windows only."""
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    config = GPTNeoXConfig(
+        vocab_size=study.words,
+        hidden_size=64,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=2 * study.window,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(derive(seed, "made-up model"))
+        model = GPTNeoXForCausalLM(config)
+
+    def batch(step: int) -> Tensor:
+        return made_up(study, ROWS, study.window, seed, f"window {step}")
+
+    train(model, batch, study.base_steps, "made-up model")
+    return model.eval()
+
+
+@lru_cache(maxsize=1)
+def _topics(folder: Path, steps: int) -> tuple[Any, Tensor, list[list[int]]]:
+    """The small model, half of the topics it never saw to learn from, the others to read."""
+    model, tokenizer = small_model(folder / "small", steps=steps)
+    unseen = [tokenizer.encode(topic.text) for topic in halves()[1]]
+    return model, lanes([token for ids in unseen[::2] for token in ids], LANES), unseen[1::2]
+
+
+def best_without_past(words: int, own: int, length: int) -> list[float]:
+    """The lowest loss any model can have at each place of a window of made-up text.
+
+    Of the ``own`` words, d have been seen in the window: the next is one of them with 1/own each,
+    or else any of the others, which all look the same.
+    """
+    seen = np.zeros(own + 1)
+    seen[0] = 1.0
+    d = np.arange(own + 1)
+    new = 1 - d / own
+    with np.errstate(divide="ignore", invalid="ignore"):
+        surprise = np.where(new > 0, new * (np.log(words - d) - np.log(new)), 0.0)
+    cost = d / own * math.log(own) + surprise
+    found = []
+    for _ in range(length):
+        found.append(float(seen @ cost))
+        moved = seen * new
+        seen = seen - moved
+        seen[1:] += moved[:-1]
+    return found

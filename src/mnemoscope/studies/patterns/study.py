@@ -1,0 +1,91 @@
+"""Does sparse attention read text as well as dense attention, for the same compute?
+
+The study `images` on bytes of text: passages have no rows and columns, so the strided pattern has
+nothing to hold on to, while fixed blocks can still pass summaries on (Child 2019, §5).
+
+Nothing here imports torch before the study runs, so that a mistyped option shows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from mnemoscope.data.passages import Passages
+from mnemoscope.report.document import Section
+from mnemoscope.studies.contest import Contest
+
+
+class Reading(Contest):
+    """Options of the study; presets change them."""
+
+    title: ClassVar[str] = "Sparse patterns on text"
+    question: ClassVar[str] = (
+        "A Transformer reads a passage byte by byte and can look back at all bytes before, or at "
+        "a few of them. Does it predict the next byte as well with few, for the same compute?"
+    )
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "quick": {},
+        "paper": {
+            "length": 4096,
+            "stride": 128,
+            "summaries": 16,
+            "width": 512,
+            "layers": 12,
+            "heads": 8,
+            "dropout": 0.1,
+            "steps": 40_000,
+            "batch": 16,
+            "learning_rates": (2e-4, 5e-4, 1e-3),
+            "warmup": 1000,
+            "seeds": 5,
+        },
+    }
+
+    source: str | None = Field(
+        None, description="a file, a folder, hf:OWNER/NAME[/CONFIG]; none = CPython's help topics"
+    )
+    length: int = Field(256, ge=2, description="bytes in a passage")
+    stride: int = Field(16, ge=2, description="bytes of a block and of the window")
+    summaries: int = Field(4, ge=1, description="last bytes of a block that later ones see (fixed)")
+    held_out: int = Field(64, ge=1, description="held-out passages asked")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.stride > self.length:
+            raise ValueError(f"a stride of {self.stride} is longer than a passage ({self.length})")
+        return self
+
+    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+        """Train every pattern × seed and measure bits per byte."""
+        options = {"source": self.source, "unit": "bytes", "length": self.length}
+        task = Passages.make(**options)
+        models = self.contestants(task.vocab, self.stride, context=self.length)
+        result = self.compete("passages", task, models, self.held_out, folder, jobs)
+        return {**result, "counted": counted_bits(task)}
+
+    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
+        """Say and draw what was seen."""
+        from mnemoscope.studies.patterns import page as patterns_page
+
+        return patterns_page.tell(result, folder / "runs", self.stride, self.summaries)
+
+
+def counted_bits(task: Passages) -> dict[str, float]:
+    """Bits per byte of models that only count: single bytes, and bytes after one other.
+
+    Counted on the text to train on, every byte once more than seen; asked for the held-out text.
+    """
+    train, valid = (task.tokens(split).astype(np.int64) for split in ("train", "valid"))
+    size = task.vocab
+    single = np.bincount(train, minlength=size) + 1
+    pairs = np.bincount(train[:-1] * size + train[1:], minlength=size * size) + 1
+    after = pairs.reshape(size, size) / pairs.reshape(size, size).sum(1, keepdims=True)
+    return {
+        "bytes counted": float(-np.log2(single / single.sum())[valid].mean()),
+        "pairs counted": float(-np.log2(after[valid[:-1], valid[1:]]).mean()),
+    }

@@ -1,0 +1,238 @@
+"""The page of the study `waves`: every figure and sentence is computed from its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemoscope.plots.figure import Series, bars, lines
+from mnemoscope.report.document import Figure, Section, Table
+from mnemoscope.studies.waves.claims import Look, at_strongest, claims, looks, most
+from mnemoscope.studies.waves.heads import slid
+from mnemoscope.studies.waves.model import sections
+from mnemoscope.studies.waves.study import OBJECTIVES
+
+Floats = NDArray[np.float64]
+
+
+def tell(result: dict[str, Any]) -> Sequence[Section]:
+    """Build the sections of the page."""
+    parts = [_claims(result), _training(result), _shapes(result), _filters(result), _models(result)]
+    if result["real"] is not None:
+        parts += sections(result["real"], result["real"]["model"])
+    return parts
+
+
+def _claims(result: dict[str, Any]) -> Section:
+    rows = claims(result)
+    seen = sum(row[1].startswith("seen") for row in rows)
+    unclear = sum(row[1].startswith("unclear") for row in rows)
+    return Section(
+        "What was seen",
+        [
+            f"Of {len(rows)} things to expect after Yamamoto and Matsuzaki (2023), {seen} were "
+            f"seen, {unclear} in some trainings only, {len(rows) - seen - unclear} in none. The "
+            f"models are {result['width']} wide with {result['layers']} layers of "
+            f"{result['heads']} heads, read {result['length']} tokens and learnt for "
+            f"{result['steps']} steps, {result['seeds']} seeds each.",
+            Table(
+                "Expectations",
+                ["expected", "here", "numbers"],
+                rows,
+                "Seen means in every training that it speaks of. Waves stand out when they are "
+                "sharper than every shuffle of the positions and than the words, and positions "
+                "explain more than one hundredth of the variance.",
+            ),
+        ],
+    )
+
+
+def _over_steps(
+    result: dict[str, Any], objective: str, value: Callable[[Look], float]
+) -> tuple[list[Series], list[dict[str, Any]]]:
+    series, rows = [], []
+    for place, kind in enumerate(result["positions"]):
+        seen = looks(result, objective, kind)
+        steps = [one["step"] for one in seen[0]]
+        values = np.array([[value(one) for one in run] for run in seen])
+        series.append(
+            Series(
+                kind, steps, np.nanmean(values, 0), np.nanmin(values, 0), np.nanmax(values, 0),
+                style=place,
+            )
+        )  # fmt: skip
+        rows += [
+            {"positions": kind, "training": t, "step": s, "value": float(v)}
+            for t, run in enumerate(values)
+            for s, v in zip(steps, run, strict=True)
+        ]
+    return series, rows
+
+
+def _training(result: dict[str, Any]) -> Section:
+    band = "Line: mean over seeds; band: lowest to highest."
+    parts: list[str | Figure | Table] = []
+    for objective in OBJECTIVES:
+        series, rows = _over_steps(result, objective, most)
+        parts.append(
+            Figure(
+                f"Relative scores while training, {objective}",
+                lines(series, "step", "share of score energy, strongest head", y_range=(0, 1)),
+                f"{band} How much of the strongest head's scores depends on i − j alone.",
+                rows,
+            )
+        )
+        series, rows = _over_steps(
+            result, objective, lambda one: one["sharpness"][0] if one["share"][0] > 0.01 else 1.0
+        )
+        parts.append(
+            Figure(
+                f"Sharpness of waves while training, {objective}",
+                lines(series, "step", "sharpness at the embeddings"),
+                f"{band} The strongest frequency's power over the mean; 1 where positions explain "
+                "less than a hundredth of the variance. Sinusoids are many frequencies by design.",
+                rows,
+            )
+        )
+    return Section("While they learn", parts)
+
+
+def _shapes(result: dict[str, Any]) -> Section:
+    """Spectra and attention by offset, with a slider over training steps."""
+    parts: list[str | Figure | Table] = [
+        "Drag the slider to see waves come up. The first training of every kind is shown."
+    ]
+    for objective in OBJECTIVES:
+        seen = {kind: looks(result, objective, kind)[0] for kind in result["positions"]}
+        steps = [one["step"] for one in next(iter(seen.values()))]
+        spectra, offsets = {}, {}
+        rows: list[dict[str, Any]] = []
+        turns: list[dict[str, Any]] = []
+        for number, step in enumerate(steps):
+            waves, attention = [], []
+            for place, (kind, run) in enumerate(seen.items()):
+                look = run[number]
+                at = look["sites"].index("layer.0.attention.q")
+                power = np.maximum(look["power"][at], 0) * max(look["share"][at], 0)
+                power = power / max(float(np.sum(np.maximum(look["power"][at], 0))), 1e-300)
+                waves.append(Series(kind, look["frequencies"], power, style=place))
+                rows += [
+                    {"step": step, "positions": kind, "frequency": f, "share": float(p)}
+                    for f, p in zip(look["frequencies"], power, strict=True)
+                ]
+                best = np.unravel_index(np.argmax(look["relative"]), np.shape(look["relative"]))
+                mean = np.array(look["measured"])[best]
+                known = np.isfinite(mean)
+                far = np.array(look["offsets"])[known]
+                attention.append(Series(kind, far, mean[known], style=place))
+                turns += [
+                    {"step": step, "positions": kind, "offset": o, "attention": float(a)}
+                    for o, a in zip(far, mean[known], strict=True)
+                ]
+            title = "share of query variance"
+            spectra[str(step)] = lines(waves, "cycles per token", title, y_range=(0, 0.6))
+            offsets[str(step)] = lines(
+                attention, "offset i − j (positive = back)", "mean attention", y_range=(0, 1)
+            )
+        parts += [
+            Figure(
+                f"Spectrum of first queries, {objective}",
+                slid(spectra, "step"),
+                "Layer 0, share of the variance of all queries that positions explain at a "
+                "frequency.",
+                rows,
+            ),
+            Figure(
+                f"Where the strongest head looks, {objective}",
+                slid(offsets, "step"),
+                "Mean attention by offset of the head whose scores depend most on i − j.",
+                turns,
+            ),
+        ]
+    return Section("Waves and looks, step by step", parts)
+
+
+def _filters(result: dict[str, Any]) -> Section:
+    parts: list[str | Figure | Table] = [
+        "A band of periods is taken off the mean queries and keys of all layers; what words bring "
+        "stays. The control takes the same values off at other positions."
+    ]
+    for objective in OBJECTIVES:
+        series, rows, said = [], [], []
+        for place, kind in enumerate(result["positions"]):
+            found = [
+                row["final"]["filters"]
+                for row in result["trials"]
+                if (row["objective"], row["positions"]) == (objective, kind)
+                and "diverged" not in row
+            ]
+            names = found[0]["bands"]
+            stop = np.array([one["change"]["stop"] for one in found])
+            control = np.array([one["change"]["shuffled"] for one in found])
+            series.append(Series(kind, names, stop.mean(0), stop.min(0), stop.max(0), style=place))
+            worst = int(stop.mean(0)[:-1].argmax())
+            said.append(
+                f"{kind} {stop.mean(0)[-1]:+.2f} (most by periods {names[worst]}: "
+                f"{stop.mean(0)[worst]:+.2f}, control {control.mean(0)[worst]:+.2f})"
+            )
+            rows += [
+                {
+                    "positions": kind, "training": t, "period": band,
+                    "stop": float(stop[t, b]), "shuffled": float(control[t, b]),
+                }
+                for t in range(len(stop))
+                for b, band in enumerate(names)
+            ]  # fmt: skip
+        parts += [
+            f"{objective}, nats added when all waves are taken out: {'; '.join(said)}.",
+            Figure(
+                f"What a band is worth, {objective}",
+                bars(series, "period in tokens", "loss added, nats"),
+                "Bar: mean over seeds, whisker: lowest to highest.",
+                rows,
+            ),
+        ]
+    return Section("Bands taken out", parts)
+
+
+def _models(result: dict[str, Any]) -> Section:
+    rows: list[list[Any]] = []
+    for objective in OBJECTIVES:
+        for kind in result["positions"]:
+            mine = [
+                row
+                for row in result["trials"]
+                if (row["objective"], row["positions"]) == (objective, kind)
+            ]
+            whole = [row for row in mine if "diverged" not in row]
+            last = [row["looks"][-1] for row in whole]
+            rows.append(
+                [
+                    objective,
+                    kind,
+                    float(np.mean([one["loss"] for one in last])),
+                    float(np.mean([most(one) for one in last])),
+                    ", ".join(f"{at_strongest(one, 'favourite'):.0f}" for one in last),
+                    ", ".join(f"{at_strongest(one, 'delay'):.1f}" for one in last),
+                    float(np.mean([row["seconds"] for row in whole])),
+                    len(mine) - len(whole),
+                ]
+            )
+    return Section(
+        "The models",
+        [
+            Table(
+                "What was trained",
+                [
+                    "objective", "positions", "validation loss", "relative, strongest head",
+                    "its favourite offset", "its delay", "training s", "diverged",
+                ],
+                rows,
+                "Means over seeds; offset and delay seed by seed. Losses of LM and MLM are of "
+                "different questions.",
+            ),
+        ],
+    )  # fmt: skip

@@ -1,0 +1,3 @@
+from tiny_models import theirs, tokens
+
+__all__ = ["theirs", "tokens"]
