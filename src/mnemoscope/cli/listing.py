@@ -51,19 +51,14 @@ def list_names(name: str | None = None, /) -> None:
             console.print(table, "")
         console.print("Options of one of them: [bold]mnemoscope list NAME")
         return None
-    known_as = [kind for kind in ("memory", "translator", "task", "study") if name in KINDS[kind]]
+    known_as = [kind for kind in KINDS if kind != "lens" and name in KINDS[kind]]
     for kind in known_as:  # a study may have the name of its task
         twice = len(known_as) > 1 or name in KINDS["lens"]
         shown = f"{kind} {name}" if twice else name
         _show_options(console, shown, KINDS[kind][name].line, find(kind, name))
-    if name == "retention":
-        from mnemoscope.lenses.retention.episodes import RetentionOptions
-
-        _show_options(console, "lens retention", KINDS["lens"][name].line, RetentionOptions)
-    if known_as:
-        return None
     if name in KINDS["lens"]:
-        console.print(f"[bold]{name}[/bold]: {KINDS['lens'][name].line}")
+        _show_lens(console, name, f"lens {name}" if known_as else name)
+    if known_as or name in KINDS["lens"]:
         return None
     if name == "training":
         from mnemoscope.training.config import Training
@@ -75,6 +70,16 @@ def list_names(name: str | None = None, /) -> None:
 
 def _plural(kind: str) -> str:
     return next(plural for plural, one in PLURALS.items() if one == kind)
+
+
+def _show_lens(console: Console, name: str, shown: str) -> None:
+    line = KINDS["lens"][name].line
+    if name != "retention":
+        console.print(f"[bold]{shown}[/bold]: {escape(line)}")
+        return
+    from mnemoscope.lenses.retention.episodes import RetentionOptions
+
+    _show_options(console, shown, line, RetentionOptions)
 
 
 def _show_options(console: Console, name: str, line: str, kind: Any) -> None:
