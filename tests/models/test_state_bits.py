@@ -7,6 +7,7 @@ A live state may look into the middle of a larger tensor; a loaded one never doe
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,3 +62,26 @@ def _awkward(make: Make, seed: int) -> dict[str, Any]:
     short = {"cached": 5, "compressed": 3, "rate": 2, "chunk": 7, "basis": 9}
     chosen = {name: value for name, value in short.items() if hasattr(config, name)}
     return {"width": [10, 22, 14, 26][seed], **longer, **chosen}
+
+
+def test_where_a_tensor_lies_in_its_file_changes_no_bit(
+    make: Make, tokens_of: Callable[..., Tensor], tmp_path: Path
+) -> None:
+    model = make(dtype=torch.float32, outputs=30, **_awkward(make, 1))
+    with torch.no_grad():
+        model(tokens_of(1, 40), None).state.save(tmp_path / "state")
+        found = []
+        for moved in range(0, 64, 4):
+            _move(tmp_path / "state", tmp_path / "moved", moved)
+            state = State.load(tmp_path / "moved")
+            assert all(one.data_ptr() % 64 == 0 for _, one in state.tensors() if one.numel())
+            found.append(model(tokens_of(1, 1, seed=1), state).logits)
+    assert all(torch.equal(found[0], one) for one in found)
+
+
+def _move(path: Path, to: Path, places: int) -> None:
+    """Write a safetensors file whose numbers begin so many bytes later."""
+    whole = path.read_bytes()
+    (length,) = struct.unpack("<Q", whole[:8])
+    header, data = whole[8 : 8 + length], whole[8 + length :]
+    to.write_bytes(struct.pack("<Q", length + places) + header + b" " * places + data)
