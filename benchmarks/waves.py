@@ -17,7 +17,7 @@ SETTING = (
     "tokens: spectra, heads, singular vectors, PCA and FastICA, what survives, and 18 filters on "
     "10 texts each. Time is CPU time on one thread; the goal is 60 s on two cores. Ratios: "
     "analysis over reading the same texts once without any lens; peak memory for 200 texts over "
-    "that for 100, which the same process read before."
+    "that for 100, each in a process of its own."
 )
 LENGTH, TEXTS = 256, 200
 
@@ -34,7 +34,7 @@ def run(quick: bool) -> list[Row]:
             reader.read(part)
     read = time.process_time() - start
     share = analysed / read
-    half, whole = _peaks(layers, heads, texts, length)
+    half, whole = (_peak(layers, heads, count, length) for count in (texts // 2, texts))
     growth = whole / half
     what = f"{layers} layers × {heads} heads, {texts} × {length} tokens"
     return [
@@ -83,16 +83,11 @@ import torch
 torch.set_num_threads(1)
 from benchmarks.measure import peak_memory
 from benchmarks.waves import analyse
-layers, heads, texts, length = map(int, sys.argv[1:])
-for count in (texts // 2, texts):
-    analyse(layers, heads, count, length)
-    print(peak_memory())
+analyse(*map(int, sys.argv[1:]))
+print(peak_memory())
 """
 
 
-def _peaks(layers: int, heads: int, texts: int, length: int) -> tuple[int, int]:
-    """Kilobytes of a process that does nothing else, after half of the texts and after all."""
-    # One process for both: a peak never falls, so the smaller comes first.
-    said = in_child(MEASURE, *map(str, (layers, heads, texts, length)))
-    half, whole = map(int, said.split()[-2:])
-    return half, whole
+def _peak(*shape: int) -> int:
+    """Kilobytes of a process that does nothing else: a second analysis would find room taken."""
+    return int(in_child(MEASURE, *map(str, shape)).split()[-1])

@@ -35,10 +35,11 @@ def states_of(kind: type[State]) -> Iterator[type[State]]:
 
 
 def test_every_state_of_ours_has_a_name_and_every_name_a_state() -> None:
-    for module in pkgutil.walk_packages(mnemoscope.__path__, "mnemoscope."):
-        if "__main__" not in module.name:
-            importlib.import_module(module.name)
-    ours = {kind for kind in states_of(State) if kind.__module__.startswith("mnemoscope.")}
+    walked = pkgutil.walk_packages(mnemoscope.__path__, "mnemoscope.")
+    modules = {one.name for one in walked if "__main__" not in one.name}
+    for name in modules:
+        importlib.import_module(name)
+    ours = {kind for kind in states_of(State) if kind.__module__ in modules}
     assert {state_name(kind) for kind in ours} == set(STATES)
     assert all(":" not in name and state_kind(name) in ours for name in STATES)
 

@@ -147,6 +147,10 @@ class StreamState(State):
     layers: tuple[State, ...]
     count: Annotated[Tensor, Axes("B", "counts")] | None
     owner: str
+    # Derived, never saved: for what a model wrote it, who then need not check it again.
+    _fits: list[Any] = dataclasses.field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
 
 def row_mask(rows: Tensor | Sequence[int], batch: int) -> Tensor:

@@ -118,7 +118,10 @@ class SequenceModel(nn.Module):
         if self.config.readout == "last":
             vectors = _last(vectors, mask)
         logits = self.readout(self.norm(vectors))
-        return Output(logits, StreamState(tuple(carried), count, self._owner), context.losses)
+        new = StreamState(tuple(carried), count, self._owner)
+        if not torch.compiler.is_compiling():
+            new._fits.append(self._numbers(tokens.device))
+        return Output(logits, new, context.losses)
 
     def _count(self, tokens: Tensor, state: StreamState | None) -> Tensor | None:
         if self.positions.kind == "none":
@@ -175,27 +178,28 @@ class SequenceModel(nn.Module):
         if state.owner != self._owner and (other := self._differences(state.owner)):
             raise UserError(f"the state belongs to another model: {other}")
         if not torch.compiler.is_compiling():
-            wrong = fault(
-                state,
-                {"layers": self._wants},
-                {"count": self.positions.kind != "none"},
-                self._floats(tokens.device),
-                tokens.device,
-            )
-            if wrong is not None:
-                raise UserError(f"the state does not fit this model: {wrong}")
+            self._check_shapes(state, tokens.device)
         if state.batch != tokens.shape[0]:
             raise UserError(
                 f"the state holds {state.batch} rows but the tokens have {tokens.shape[0]}; "
                 "pick rows with state.select(rows) or start anew with state=None"
             )
 
-    def _floats(self, device: torch.device) -> frozenset[torch.dtype]:
-        """The kinds of numbers that a state of this model can have."""
+    def _check_shapes(self, state: StreamState, device: torch.device) -> None:
+        numbers = self._numbers(device)
+        if numbers in state._fits:
+            return
+        counted = {"count": self.positions.kind != "none"}
+        wrong = fault(state, {"layers": self._wants}, counted, *numbers)
+        if wrong is not None:
+            raise UserError(f"the state does not fit this model: {wrong}")
+
+    def _numbers(self, device: torch.device) -> tuple[frozenset[torch.dtype], torch.device]:
+        """The kinds of numbers that a state of this model can have, and where they are."""
         own = self.embedding.weight.dtype
         if not torch.is_autocast_enabled(device.type):
-            return frozenset((own,))
-        return frozenset((own, torch.float32, torch.get_autocast_dtype(device.type)))
+            return frozenset((own,)), device
+        return frozenset((own, torch.float32, torch.get_autocast_dtype(device.type))), device
 
     def _differences(self, owner: str) -> str:
         ours = json.loads(self._owner)
