@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_models import LAYERS, VOCAB, WIDTH, tiny
 
 import mnemoscope as ms
 from mnemoscope.activations.capture import capture, side_by_side
@@ -16,6 +15,7 @@ from mnemoscope.activations.reader import open_reader
 from mnemoscope.activations.sites import canonical
 from mnemoscope.activations.store import save, saved
 from mnemoscope.core.errors import UserError
+from tiny_models import LAYERS, VOCAB, WIDTH, tiny
 
 ALL = ["embeddings", "layer.*.out", "layer.*.attention.?"]
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_models import VOCAB, tiny
 
 import mnemoscope as ms
 from mnemoscope.activations.capture import Observed, capture
@@ -15,6 +14,7 @@ from mnemoscope.lenses.influence import Influence, record, rerun
 from mnemoscope.lenses.neighbours import Neighbours
 from mnemoscope.lenses.occurrences import Occurrences
 from mnemoscope.lenses.statistics.groups import by_frequency, by_tags, counted, everything
+from tiny_models import VOCAB, tiny
 
 SITES = ["embeddings", "layer.*.out"]
 

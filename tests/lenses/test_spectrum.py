@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from built_heads import built, passages
-from tiny_models import VOCAB, tiny
 
 import mnemoscope as ms
 from mnemoscope.activations.attention_inputs import hearing
@@ -31,6 +30,7 @@ from mnemoscope.lenses.waves.lens import Waves
 from mnemoscope.lenses.waves.losses import loss_of
 from mnemoscope.lenses.waves.propagation import NormSpread, Propagation, scaled_fit
 from mnemoscope.lenses.waves.recovery import Recovery
+from tiny_models import VOCAB, tiny
 
 
 def wave(texts: int, length: int, period: float, noise: float) -> torch.Tensor:
