@@ -6,7 +6,7 @@ import torch
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
 from mnemoscope.activations.hooks import watch
-from mnemoscope.models.config import Attention
+from mnemoscope.models.config import Transformer
 
 TITLE = "Four captured places, against the same forward pass without any"
 SETTING = (
@@ -20,7 +20,7 @@ def run(quick: bool) -> list[Row]:
     """Compare reading with and without capture."""
     width, rounds = (64, 3) if quick else (256, 15)
     torch.manual_seed(0)
-    config = Attention.make(vocab=1000, width=width, layers=6, heads=8)
+    config = Transformer.make(vocab=1000, width=width, layers=6, heads=8)
     model = config.build().eval()
     tokens = torch.randint(1000, (8, 128))
 

@@ -8,9 +8,9 @@ import torch
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
 from mnemoscope.huggingface.config import DocumentOptions, Fitting, Guidance
-from mnemoscope.huggingface.documents import DocumentMemory
-from mnemoscope.huggingface.fitting import Course
-from mnemoscope.huggingface.reading import Reader
+from mnemoscope.huggingface.documents.fitting import Course
+from mnemoscope.huggingface.documents.losses import Reader
+from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.huggingface.texts import Documents
 
 TITLE = "Learning documents: kept hidden states against the hooked model"

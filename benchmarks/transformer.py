@@ -87,7 +87,7 @@ class Loop:
     """The trainer behind `mnemoscope.training.loop.train`, a few steps at a time."""
 
     def __init__(self, model: SequenceModel, task: Noise, settings: Training, folder: Path) -> None:
-        config = RunConfig("noise", task, "attention", model.config, settings)
+        config = RunConfig("noise", task, "transformer", model.config, settings)
         self.trainer = _Trainer(Run.create(folder, config), model, _join(settings), silent=True)
         self.done = 0
         self.loss = torch.tensor(torch.nan)

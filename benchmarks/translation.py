@@ -28,7 +28,12 @@ from mnemoscope.training.schedule import learning_rate
 
 TITLE = "Translation: training and decoding against plain ways"
 WIDTH, LAYERS, HEADS, HIDDEN = 64, 2, 4, 4
-SHAPE: dict[str, Any] = {"layers": LAYERS, "heads": HEADS, "hidden": HIDDEN, "embeddings": "shared"}
+SHAPE: dict[str, Any] = {
+    "layers": LAYERS,
+    "heads": HEADS,
+    "mlp_ratio": HIDDEN,
+    "embeddings": "shared",
+}
 BATCH, PLAIN_BATCH = 64, 12
 DECODE_WIDTH, DECODE_ROWS, DECODE_LENGTH, SOURCE_LENGTH = 128, 16, 100, 30
 SETTING = (
@@ -139,7 +144,7 @@ def _training(quick: bool) -> list[Row]:
     data = {"vocabulary_size": 512, "sentences": 400 if quick else 20_000}
     settings = {"steps": steps, "batch": BATCH, "lr": 1e-3, "device": "cpu"}
     config = RunConfig.of(
-        "translation", "transformer", {**SHAPE, **data, **settings, "width": WIDTH}
+        "translation", "encoder_decoder", {**SHAPE, **data, **settings, "width": WIDTH}
     )
     task = config.task
     assert isinstance(task, Translation)

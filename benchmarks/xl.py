@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
 from mnemoscope.memories.cache import CacheState
-from mnemoscope.models.config import Cache
+from mnemoscope.models.config import TransformerXL
 from mnemoscope.models.model import Context
 from mnemoscope.models.positions import waves
 from mnemoscope.models.relative import LayerState, RelativeAttention
@@ -46,7 +46,7 @@ def run(quick: bool) -> list[Row]:
 
 def _compare(key: str, batch: int, new: int, cached: int, learn: bool, rounds: int) -> Row:
     torch.manual_seed(0)
-    config = Cache.make(vocab=2, width=WIDTH, heads=HEADS, cached=cached)
+    config = TransformerXL.make(vocab=2, width=WIDTH, heads=HEADS, mem_len=cached)
     layer = RelativeAttention(config)
     with torch.no_grad():
         layer.content_bias.normal_()

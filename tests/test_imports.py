@@ -13,7 +13,7 @@ HEAVY = {"torch", "transformers", "plotly", "accelerate", "sklearn"}
         "mnemoscope",
         "mnemoscope.core.registry",
         "mnemoscope.models.config",
-        "mnemoscope.data.copying",
+        "mnemoscope.data.copy",
         "mnemoscope.training.config",
     ],
 )

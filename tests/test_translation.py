@@ -48,7 +48,7 @@ def corpus(tmp_path_factory) -> str:
 def run(corpus, tmp_path_factory) -> Run:
     folder = tmp_path_factory.mktemp("runs") / "digits"
     options = {"corpus": corpus, "width": 32, "heads": 2, "lr": 0.01, "steps": 250, "batch": 64}
-    return ms.train("translation", "transformer", folder, **TINY, **options)
+    return ms.train("translation", "encoder_decoder", folder, **TINY, **options)
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +304,7 @@ def test_mistakes_are_explained(run, words, told, capsys):
 
 
 def test_the_study_from_end_to_end(tmp_path):
-    options = {"models": ("vector", "luong", "transformer"), "parameters": 60_000, "steps": 6}
+    options = {"models": ("vector", "luong", "encoder_decoder"), "parameters": 60_000, "steps": 6}
     options |= {"sentences": 400, "clauses": 2, "vocabulary_size": 300, "tested": 40, "seeds": 3}
     options |= {"learning_rates": (1e-3, 3e-3), "ends": (6, 12), "device": "cpu"}
     done = ms.study("translation", out=tmp_path / "s", jobs=1, **options)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from mnemoscope import report
+from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import ATTACHED, find, model_kind
 from mnemoscope.core.trust import Modules, trusted, trusting
@@ -50,7 +51,9 @@ def build(
     ``trust`` must name the module.
     """
     with trusting(trust):
-        kind = find(model_kind(memory), memory) if isinstance(memory, str) else memory
+        # A Transformer that is given a source is the one that translates.
+        sort = "translator" if "source_vocab" in options else ""
+        kind = find(sort or model_kind(memory), memory) if isinstance(memory, str) else memory
     model: SequenceModel = kind.make(**options).build()
     return model
 
@@ -86,25 +89,28 @@ def _free_folder(name: str) -> Path:
 
 
 def attach(model: Any, memory: str, *, tokenizer: Any = None, **options: Any) -> Any:
-    """Give a causal language model of `transformers` a memory: documents, infinite or cache.
+    """Give a causal language model of `transformers` a memory.
+
+    ``memory`` is documents, infinite or transformer_xl:
 
     ``attach(model, "documents", layer=15, entries=32)`` returns a `DocumentMemory`, the other two
-    an `EndlessMemory`; ``detach()`` of either gives the model back as it was.
+    an `InfiniteMemory`; ``detach()`` of either gives the model back as it was.
     """
+    memory = canonical("attached", memory)
     if memory not in ATTACHED:
         raise UserError(f"cannot attach {memory!r}; {suggestion(memory, ATTACHED)}")
     from mnemoscope.huggingface import config as known
 
     if memory == "documents":
         chosen = known.DocumentOptions.make(**options)
-        from mnemoscope.huggingface.documents import DocumentMemory
+        from mnemoscope.huggingface.documents.memory import DocumentMemory
 
         return DocumentMemory(model, chosen, tokenizer)
-    kind = known.EndlessOptions if memory == "infinite" else known.CacheOptions
-    endless = kind.make(**options)
-    from mnemoscope.huggingface.endless import EndlessMemory
+    kind = known.InfiniteOptions if memory == "infinite" else known.TransformerXLOptions
+    chosen_past = kind.make(**options)
+    from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 
-    return EndlessMemory(model, endless)
+    return InfiniteMemory(model, chosen_past)
 
 
 def resume(folder: str | Path, *, trust: Modules = None) -> Run:

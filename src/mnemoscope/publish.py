@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mnemoscope import report
 from mnemoscope.core.errors import InterruptedRunError, UserError
 from mnemoscope.core.interrupts import postponed
-from mnemoscope.core.registry import find
+from mnemoscope.core.registry import find, registered
 from mnemoscope.core.trust import Modules, trusted, trusting
 from mnemoscope.report.document import Report, Reproduce, Section
 from mnemoscope.studies.folder import RESULT, claimed, known_result, options_yaml, write_result
@@ -67,6 +67,7 @@ def _study(
     images: bool,
     options: dict[str, Any],
 ) -> Published:
+    name = registered("study", name)
     kind: type[Study] = find("study", name)
     config = kind.preset(preset, **options)
     folder = Path(out or Path("runs") / f"{name}-{preset}")

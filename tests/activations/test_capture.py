@@ -63,7 +63,7 @@ def test_outputs_are_bit_equal_with_and_without_capture(theirs, tokens):
     assert torch.equal(before, after)
 
 
-@pytest.mark.parametrize("memory", ["lstm", "attention", "cache"])
+@pytest.mark.parametrize("memory", ["lstm", "transformer", "transformer_xl"])
 def test_our_models_have_the_same_names_and_a_state(memory, tokens):
     model = ms.build(memory, vocab=VOCAB, width=16, layers=2).eval()
     plain = model(tokens)

@@ -28,7 +28,7 @@ WARM = (
     *("mnemoscope.cli", "mnemoscope.api", "mnemoscope.doctor", "mnemoscope.scope.serve"),
     *("mnemoscope.training.loop", "mnemoscope.training.scores", "mnemoscope.lenses.elsewhere"),
     *("mnemoscope.models.generation", "mnemoscope.models.translator", "mnemoscope.studies.sizes"),
-    *("mnemoscope.huggingface.documents", "mnemoscope.huggingface.endless"),
+    *("mnemoscope.huggingface.documents.memory", "mnemoscope.huggingface.infinite.memory"),
     *("mnemoscope.huggingface.loading", "mnemoscope.huggingface.texts"),
     *("mnemoscope.studies.inspection", "mnemoscope.studies.asking"),
 )

@@ -113,7 +113,7 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
         ["train", "cpoy"],
         ["train", "copy", "--memory", "ltsm"],
         ["train", "copy", "--widht", "3"],
-        ["train", "copy", "--memory", "attention", "--positions", "learned", "--context", "4"],
+        ["train", "copy", "--memory", "transformer", "--positions", "learned", "--context", "4"],
         ["study", "lga"],
         ["study", "lag", "--sedes", "3"],
     ]
@@ -129,7 +129,7 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
     [
         (["train", "cpoy"], "unknown task 'cpoy'; did you mean 'copy'"),
         (["train", "copy", "--memory", "ltsm"], "unknown memory 'ltsm'; did you mean 'lstm'"),
-        (["train", "copy", "--memory", "transformer"], "it goes by 'attention'"),
+        (["train", "copy", "--memory", "encoder_decoder"], "unknown memory 'encoder_decoder'"),
         (["train", "copy", "--widht", "3"], "unknown option 'widht'; did you mean 'width'"),
         (["train", "copy", "--lag", "long"], "lag: input should be a valid integer"),
         (["train", "copy", "--lag"], "--lag needs a value"),
@@ -140,7 +140,16 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
         (["train", "copy", "--vocab", "4"], "vocabulary has only 4"),
         (["train", "recall", "--keys", "2", "--pairs", "9"], "raise keys or lower pairs"),
         (
-            ["train", "copy", "--memory", "attention", "--positions", "learned", "--context", "9"],
+            [
+                "train",
+                "copy",
+                "--memory",
+                "transformer",
+                "--positions",
+                "learned",
+                "--context",
+                "9",
+            ],
             "longer than the context of 9",
         ),
         (["train", "text", "--source", "nowhere.txt"], "no file or folder nowhere.txt"),

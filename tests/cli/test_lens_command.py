@@ -18,7 +18,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "text.txt").write_text("\n".join(lines * 10))
     for name, unit in (("one", "characters"), ("two", "characters"), ("other", "bytes")):
         ms.train(
-            "text", "attention", home / name, source=str(home / "text.txt"), unit=unit, width=8,
+            "text", "transformer", home / name, source=str(home / "text.txt"), unit=unit, width=8,
             layers=2, heads=2, steps=1, segment=16, seed=int(name == "two"),
         )  # fmt: skip
     return home

@@ -93,8 +93,8 @@ def test_a_state_goes_on(home: Path, name: str) -> None:
 
 
 def test_attached_memories_open(home: Path) -> None:
-    from mnemoscope.huggingface.documents import DocumentMemory
-    from mnemoscope.huggingface.endless import EndlessMemory
+    from mnemoscope.huggingface.documents.memory import DocumentMemory
+    from mnemoscope.huggingface.infinite.memory import InfiniteMemory
     from mnemoscope.huggingface.loading import load_model
 
     tokens = torch.tensor([[3, 4, 5, 6, 7, 8, 9, 10, 3, 4, 5]])
@@ -107,7 +107,7 @@ def test_attached_memories_open(home: Path) -> None:
     memory.detach()
     for name in ("infinite", "cache"):
         model, _ = load_model("base")
-        endless = EndlessMemory.load(f"endless-{name}", model)
+        endless = InfiniteMemory.load(f"endless-{name}", model)
         assert endless(tokens).logits.shape == (1, 11, model.config.vocab_size)
         endless.detach()
 

@@ -17,7 +17,7 @@ from mnemoscope.core.registry import KINDS, find
 from mnemoscope.data.documents import read_documents
 from mnemoscope.data.images import Images
 from mnemoscope.data.translation import Translation
-from mnemoscope.huggingface.config import EndlessOptions
+from mnemoscope.huggingface.config import InfiniteOptions
 from mnemoscope.models import footprint
 from mnemoscope.models.config import GRU, Infinite, Sparse
 from mnemoscope.studies.lag.study import Lag
@@ -40,10 +40,10 @@ from mnemoscope.training.config import RunConfig, Training
         (GRU, {"vocab": 3, "layers": 10**9}, "layers"),
         (Infinite, {"vocab": 3, "spread": "inf"}, "spread"),
         (Infinite, {"vocab": 3, "penalty": "nan"}, "penalty"),
-        (Infinite, {"vocab": 3, "hidden": "inf"}, "hidden"),
+        (Infinite, {"vocab": 3, "mlp_ratio": "inf"}, "mlp_ratio"),
         (Infinite, {"vocab": 3, "widths": "0.1,inf"}, "widths"),
         (Infinite, {"vocab": 3, "widths": [0.1] * 2000}, "2000 items are too many"),
-        (EndlessOptions, {"layers": "1,1"}, "layers: 1 is named twice"),
+        (InfiniteOptions, {"layers": "1,1"}, "layers: 1 is named twice"),
         (Lag, {"memories": "gru,lstm,gru"}, "memories: 'gru' is named twice"),
         (Lag, {"learning_rates": "0.1,1e-1"}, "learning_rates: 0.1 is named twice"),
         (Lag, {"seeds": "1,1"}, "seeds"),
@@ -78,7 +78,7 @@ def test_parameters_are_estimated_from_the_config(kind: str) -> None:
             assert 0.7 < footprint.parameters(config) / count(config) < 1.2, (name, options)
     for options in ({"tied": True}, {"positions": "learned", "context": 5000}):
         if kind == "memory":
-            config = find(kind, "attention").make(vocab=900, **options)
+            config = find(kind, "transformer").make(vocab=900, **options)
             assert 0.9 < footprint.parameters(config) / count(config) < 1.1, options
 
 

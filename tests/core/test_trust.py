@@ -150,11 +150,11 @@ def command(here: Path, *words: str, **env: str) -> subprocess.CompletedProcess[
 def test_the_live_page_opens_no_such_run(here: Path) -> None:
     pytest.importorskip("fastapi")
     client = pytest.importorskip("starlette.testclient")
-    from mnemoscope.scope.desk import Desk
     from mnemoscope.scope.library import Library
     from mnemoscope.scope.server import build
+    from mnemoscope.scope.sessions import Sessions
 
-    page = client.TestClient(build(Library(here), Desk(here, ["run"]), None))
+    page = client.TestClient(build(Library(here), Sessions(here, ["run"]), None))
     assert [run["memory"] for run in page.get("/api/shelf").json()["runs"]] == ["evil_memory:Evil"]
     assert page.get("/api/run?id=run").status_code == 200
     for model in ("run:run", "untrained:run", "given:0"):

@@ -9,7 +9,7 @@ import pytest
 
 from mnemoscope.core.registry import TASKS, find
 from mnemoscope.data.batch import NO_QUESTION, Batch, Stream, Task
-from mnemoscope.data.copying import Copy
+from mnemoscope.data.copy import Copy
 from mnemoscope.data.images import Images
 from mnemoscope.data.passages import Passages
 from mnemoscope.data.recall import Recall

@@ -104,7 +104,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     """Put rows where the datasets library finds ``owner/name`` before it asks the hub."""
     datasets = pytest.importorskip("datasets")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "transformer_xl"))
     datasets.disable_progress_bars()
 
     def put(rows: list[dict[str, Any]]) -> None:

@@ -43,7 +43,7 @@ def test_a_table_two_files_and_gzip_give_the_same(tmp_path):
 def test_hugging_face_columns_and_dicts(tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "transformer_xl"))
     datasets.disable_progress_bars()
     (tmp_path / "owner" / "pairs").mkdir(parents=True)
     row = {"id": 3, "translation": {"en": "I see.", "de": "Ich sehe."}}

@@ -13,7 +13,7 @@ from hf_families import FAMILIES, WORDS, build, prompt, texts
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.config import DocumentOptions, Guidance
-from mnemoscope.huggingface.documents import DocumentMemory
+from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.huggingface.texts import Documents
 
 NAMES = list(texts())

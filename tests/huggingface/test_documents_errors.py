@@ -166,7 +166,7 @@ def test_models_that_cannot_be() -> None:
 
 def test_models_that_are_not_all_here() -> None:
     model = build("gpt2")
-    model.hf_device_map = {"transformer": 0, "lm_head": "cpu"}
+    model.hf_device_map = {"encoder_decoder": 0, "lm_head": "cpu"}
     with pytest.raises(UserError, match="several devices"):
         ms.attach(model, "documents")
     with pytest.raises(UserError, match="not in memory"):

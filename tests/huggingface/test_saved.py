@@ -20,8 +20,8 @@ import mnemoscope as ms
 from complaints import complaint
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.config import Guidance
-from mnemoscope.huggingface.documents import DocumentMemory
-from mnemoscope.huggingface.endless import EndlessMemory
+from mnemoscope.huggingface.documents.memory import DocumentMemory
+from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 from mnemoscope.huggingface.saving import check_destination
 from mnemoscope.memories.state import read_tensors, write_tensors
 
@@ -49,7 +49,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, model: Any) -> Path:
 
 def load(kind: str, folder: Path, model: Any) -> None:
     """Load a memory, and take it off again."""
-    memory = (DocumentMemory if kind == "documents" else EndlessMemory).load(folder, model)
+    memory = (DocumentMemory if kind == "documents" else InfiniteMemory).load(folder, model)
     memory.detach()
 
 
@@ -222,7 +222,7 @@ def test_what_was_learnt_is_kept_when_it_cannot_be_written(
     spare.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(spare))
     (tmp_path / "file").touch()
-    for kind in (DocumentMemory, EndlessMemory):
+    for kind in (DocumentMemory, InfiniteMemory):
         memory = kind.load(home, model)
         with pytest.raises(UserError, match="what was learnt is kept in") as said:
             memory.save(tmp_path / "file" / "below")

@@ -111,7 +111,7 @@ def test_hiding_a_token_is_what_a_mask_of_the_whole_model_does():
     torch.testing.assert_close(ours[~hidden], seen["layer.0.out"][~hidden])
 
 
-@pytest.mark.parametrize("memory", ["attention", "lstm", "encoder"])
+@pytest.mark.parametrize("memory", ["transformer", "lstm", "encoder"])
 def test_our_layers_hide_a_token_from_those_who_could_see_it(memory):
     torch.manual_seed(0)
     reader = open_reader(ms.build(memory, vocab=VOCAB, width=8, layers=2))

@@ -13,7 +13,7 @@ from mnemoscope.lenses.gates import Gates
 
 
 def test_capture_sees_what_the_module_returned_and_leaves_nothing_behind() -> None:
-    model = ms.build("attention", vocab=7, width=16, layers=2)
+    model = ms.build("transformer", vocab=7, width=16, layers=2)
     tokens = torch.randint(7, (2, 5))
     before = model(tokens).logits
     with capture(model, "layers.*.norm2") as seen:
@@ -87,7 +87,7 @@ def test_result_becomes_a_table_and_figures() -> None:
 def test_wrong_use_is_explained() -> None:
     tokens = torch.randint(5, (2, 3))
     with pytest.raises(UserError, match="no gates"):
-        Gates().observe(ms.build("attention", vocab=5), tokens)
+        Gates().observe(ms.build("transformer", vocab=5), tokens)
     with pytest.raises(UserError, match="no gates"):
         Gates().observe(ms.build("rnn", vocab=5), tokens)
     with pytest.raises(UserError, match="layers 0 to 0"):

@@ -119,7 +119,9 @@ def test_rotary_pairs_and_their_angles_are_measured(tokens):
 
 
 def test_weights_in_one_matrix_and_shared_keys_are_parted_as_the_model_does(tokens):
-    model = ms.build("attention", vocab=VOCAB, width=16, layers=1, heads=2, positions="none").eval()
+    model = ms.build(
+        "transformer", vocab=VOCAB, width=16, layers=1, heads=2, positions="none"
+    ).eval()
     weights = head_weights(open_reader(model), tokens)[0]
     assert torch.equal(weights.query[1, :-1].T, model.layers[0].attention.qkv.weight[8:16])
     keys = head_weights(open_reader(tiny("llama")), tokens)[0].key
@@ -154,7 +156,7 @@ def test_half_precision_and_an_encoder_of_ours_that_translates():
     a, b = whole.result(), half.result()
     assert not b.without
     assert b.measured == pytest.approx(a.measured, abs=2e-3, nan_ok=True)
-    translator = ms.build("transformer", vocab=VOCAB, source_vocab=VOCAB, width=16, layers=2)
+    translator = ms.build("encoder_decoder", vocab=VOCAB, source_vocab=VOCAB, width=16, layers=2)
     lens = Heads(length=32, window=16)
     lens.observe(translator, tokens)
     found = lens.result()
@@ -263,7 +265,7 @@ def test_what_has_no_queries_or_no_plain_ones_is_told(tokens):
     with pytest.raises(UserError, match="no layers with queries"):
         Heads().observe(ms.build("lstm", vocab=VOCAB), passages(4, 40))
     with pytest.raises(UserError, match="adds distances"):
-        Heads().observe(ms.build("cache", vocab=VOCAB, width=16), passages(4, 40))
+        Heads().observe(ms.build("transformer_xl", vocab=VOCAB, width=16), passages(4, 40))
     with pytest.raises(UserError, match="nothing was observed"):
         Heads().result()
     with pytest.raises(UserError, match="at least 1"):

@@ -24,7 +24,7 @@ def seen(memory: str, rows: int = 160, **options: Any) -> HorizonResult:
 
 
 def test_a_cache_keeps_all_of_what_it_holds_and_nothing_else() -> None:
-    found = seen("cache", heads=2, cached=2 * WINDOW)
+    found = seen("transformer_xl", heads=2, mem_len=2 * WINDOW)
     assert found.ages.tolist() == [0, 8, 16, 24, 32, 40]
     assert (found.kept[:2] > 0.95).all()
     assert (found.kept[2:] < 0.1).all()
@@ -36,7 +36,7 @@ def test_a_cache_keeps_all_of_what_it_holds_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("contraction", [0.75, "equal"])
 def test_a_signal_keeps_what_algebra_says_slow_waves_first(contraction: float | str) -> None:
-    found = seen("infinite", heads=2, cached=0, chunk=WINDOW, basis=16, contraction=contraction)
+    found = seen("infinite", heads=2, mem_len=0, chunk=WINDOW, basis=16, contraction=contraction)
     assert found.expected.shape == (AGES,)
     low, mean, high = found.directions
     assert (np.abs(mean - found.expected) <= 1.5).all()
@@ -51,7 +51,7 @@ def test_a_recurrent_state_fades() -> None:
 
 
 def test_what_was_seen_becomes_figures_and_rows() -> None:
-    found = seen("infinite", heads=2, cached=0, chunk=WINDOW, basis=16)
+    found = seen("infinite", heads=2, mem_len=0, chunk=WINDOW, basis=16)
     assert len(found.table()) == AGES * WINDOW
     assert {trace.name for trace in found.figure().data if trace.showlegend is not False} == {
         "read off the state",

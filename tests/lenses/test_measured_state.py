@@ -43,7 +43,7 @@ def stream_of(kind: str) -> Stream:
         return open_stream(document_memory(), document="two")
     if kind.startswith("endless"):
         torch.manual_seed(1)
-        endless = ms.attach(causal("gpt2"), kind.split()[1], window=4, cached=2, basis=6)
+        endless = ms.attach(causal("gpt2"), kind.split()[1], window=4, mem_len=2, basis=6)
         for weight in endless.readers.parameters():
             weight.data.normal_(std=0.5)
         return open_stream(endless)
@@ -132,11 +132,11 @@ def test_declared_sizes() -> None:
     assert after("lstm", 40, width=8) == 2 * 8 * 4
     assert after("gru", 40, width=8, layers=3) == 3 * 8 * 4
     count = 8
-    assert after("attention", 40, width=8) == 2 * 40 * 8 * 4 + count
-    assert after("attention", 40, width=8, context=16) == 2 * 15 * 8 * 4 + count
-    assert after("cache", 40, width=8, cached=16) == 16 * 8 * 4
-    assert after("compressive", 64, width=8, cached=16, compressed=6) == 22 * 8 * 4
-    assert after("infinite", 64, width=8, cached=16, chunk=8, basis=6) == (16 + 6) * 8 * 4 + count
+    assert after("transformer", 40, width=8) == 2 * 40 * 8 * 4 + count
+    assert after("transformer", 40, width=8, context=16) == 2 * 15 * 8 * 4 + count
+    assert after("transformer_xl", 40, width=8, mem_len=16) == 16 * 8 * 4
+    assert after("compressive", 64, width=8, mem_len=16, compressed_len=6) == 22 * 8 * 4
+    assert after("infinite", 64, width=8, mem_len=16, chunk=8, basis=6) == (16 + 6) * 8 * 4 + count
     assert state_bytes(LSTM.make(vocab=9, width=8), 40) == after("lstm", 40, width=8)
 
 

@@ -170,7 +170,7 @@ def test_flops_are_those_of_the_products() -> None:
     assert flops(rnn, torch.zeros(3, 5, dtype=torch.long)) == 15 * per_token
     lstm = open_stream("lstm", vocab=9, width=8)
     assert flops(lstm, torch.zeros(1, 5, dtype=torch.long)) == 5 * (4 * 2 * 2 * 64 + 2 * 8 * 9)
-    grown = cost(open_stream("attention", vocab=9, width=8), (8, 16, 32), 4)
+    grown = cost(open_stream("transformer", vocab=9, width=8), (8, 16, 32), 4)
     # Two products of 8 numbers for every further token that is looked at.
     assert np.diff(grown.flops).tolist() == [8 * 2 * 2 * 8, 16 * 2 * 2 * 8]
     assert np.diff(grown.bytes).tolist() == [8 * 2 * 8 * 4, 16 * 2 * 8 * 4]

@@ -177,7 +177,7 @@ def test_a_filter_changes_what_the_model_computes_and_leaves_no_trace(theirs):
 
 
 def test_no_word_reaches_an_earlier_position_through_a_filter():
-    model = ms.build("attention", vocab=VOCAB, width=16, layers=2, heads=2, positions="learned",
+    model = ms.build("transformer", vocab=VOCAB, width=16, layers=2, heads=2, positions="learned",
                      context=40).eval()  # fmt: skip
     tokens = torch.randint(VOCAB, (6, 40))
     reader = open_reader(model)
@@ -210,7 +210,9 @@ def test_losses_are_those_of_the_model(tokens):
         assert follows is not None
         assert follows.name == "which text follows"
         assert follows.of(tokens, slice(1, 9)).shape == (4,)
-    assert loss_of(open_reader(ms.build("transformer", vocab=9, source_vocab=9)), tokens) is None
+    assert (
+        loss_of(open_reader(ms.build("encoder_decoder", vocab=9, source_vocab=9)), tokens) is None
+    )
 
 
 def test_a_table_scaled_by_rows_and_columns_is_recognised_and_a_shuffled_one_not():

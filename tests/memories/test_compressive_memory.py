@@ -100,7 +100,7 @@ def test_losses_are_zero_when_nothing_is_lost_and_ignore_what_is_not_there() -> 
 def test_the_losses_train_the_compressor_and_nothing_else(rebuild: str) -> None:
     torch.manual_seed(0)
     model = ms.build(
-        "compressive", vocab=9, width=8, layers=2, heads=2, cached=4, compressed=4, rate=2,
+        "compressive", vocab=9, width=8, layers=2, heads=2, mem_len=4, compressed_len=4, rate=2,
         rebuild=rebuild,
     ).double()  # fmt: skip
     out = model(torch.randint(9, (2, 12)))
@@ -117,7 +117,7 @@ def test_the_losses_train_the_compressor_and_nothing_else(rebuild: str) -> None:
 def test_every_parameter_gets_a_gradient_after_the_first_compression(compression: str) -> None:
     torch.manual_seed(0)
     model = ms.build(
-        "compressive", vocab=9, width=8, layers=2, heads=2, cached=4, compressed=4, rate=2,
+        "compressive", vocab=9, width=8, layers=2, heads=2, mem_len=4, compressed_len=4, rate=2,
         compression=compression,
     ).double()  # fmt: skip
     state = None
@@ -135,7 +135,7 @@ def test_every_parameter_gets_a_gradient_after_the_first_compression(compression
 def test_compressed_tokens_reach_further_than_the_cache() -> None:
     torch.manual_seed(0)
     model = ms.build(
-        "compressive", vocab=9, width=8, layers=1, heads=2, cached=4, compressed=4, rate=3
+        "compressive", vocab=9, width=8, layers=1, heads=2, mem_len=4, compressed_len=4, rate=3
     ).double()
     tokens = torch.randint(9, (1, 40))
 

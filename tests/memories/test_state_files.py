@@ -44,14 +44,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru", "attention", "padded", "stack"])
+@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru", "transformer", "padded", "stack"])
 def test_what_is_saved_comes_back(kind: str, dtype: torch.dtype, folder: Path) -> None:
     flat, deep = vectors(3, 4, dtype=dtype), vectors(3, 2, 5, 4, dtype=dtype)
     states: dict[str, State] = {
         "rnn": RNNState(flat),
         "lstm": LSTMState(flat, flat + 1),
         "gru": GRUState(flat),
-        "attention": AttentionState(deep, deep + 1),
+        "transformer": AttentionState(deep, deep + 1),
         "padded": AttentionState(deep, deep + 1, vectors(3, 5) > 0),
     }
     states["stack"] = Stack(tuple(states.values()), torch.arange(3), '{"memory": "ü"}')
@@ -60,7 +60,7 @@ def test_what_is_saved_comes_back(kind: str, dtype: torch.dtype, folder: Path) -
     loaded = State.load(path)
     assert same(loaded, state)
     if isinstance(loaded, AttentionState):
-        assert (loaded.visible is None) == (kind == "attention")
+        assert (loaded.visible is None) == (kind == "transformer")
     if isinstance(loaded, Stack):
         assert loaded.owner == '{"memory": "ü"}'
 

@@ -12,12 +12,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "rnn": {},
     "lstm": {},
     "gru": {},
-    "attention": {"heads": 2, "positions": "rotary"},
+    "transformer": {"heads": 2, "positions": "rotary"},
     "attention sinusoidal": {"heads": 2, "positions": "sinusoidal"},
     "attention learned": {"heads": 2, "positions": "learned", "context": 64},
     "attention none": {"heads": 2, "positions": "none"},
     "attention short": {"heads": 2, "positions": "rotary", "context": 5},
-    "cache": {"heads": 2},
+    "transformer_xl": {"heads": 2},
     # Caches as long as the streams of these tests: what leaves them is tested on its own.
     "compressive": {"heads": 2, "compression": "mean"},
     "infinite": {"heads": 2, "basis": 6, "sticky": True},
@@ -29,7 +29,13 @@ KINDS: dict[str, dict[str, Any]] = {
     | {"recompute": True},
 }
 # With these seeds every one of the models says at least three different things, greedily.
-SEEDS = {"cache": 2, "compressive": 19, "infinite": 16, "sparse heads": 1, "sparse axes": 4}
+SEEDS = {
+    "transformer_xl": 2,
+    "compressive": 19,
+    "infinite": 16,
+    "sparse heads": 1,
+    "sparse axes": 4,
+}
 
 
 def build(kind: str, dtype: torch.dtype = torch.float64, **options: Any) -> SequenceModel:

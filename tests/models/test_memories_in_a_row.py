@@ -15,18 +15,18 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.memories.state import State
 from mnemoscope.models.model import SequenceModel, StreamState
 
-SMALL = {"vocab": 11, "width": 8, "layers": 2, "heads": 2, "cached": 3}
+SMALL = {"vocab": 11, "width": 8, "layers": 2, "heads": 2, "mem_len": 3}
 SIGNAL = {"basis": 5, "chunk": 4}
 KINDS: dict[str, dict[str, Any]] = {
-    "compressive": {"compressed": 4, "rate": 2},
-    "compressive most-used": {"compressed": 4, "rate": 3, "compression": "most-used"},
+    "compressive": {"compressed_len": 4, "rate": 2},
+    "compressive most-used": {"compressed_len": 4, "rate": 3, "compression": "most-used"},
     "infinite": SIGNAL,
     "infinite fixed": {**SIGNAL, "contraction": 0.75, "widths": (0.03, 0.06)},
     "infinite sticky": {**SIGNAL, "sticky": True, "bins": 9},
     "infinite sparse": {**SIGNAL, "sticky": True, "density": "sparse"},
     "infinite gibbs": {**SIGNAL, "sticky": True, "density": "gibbs"},
-    "infinite gate": {**SIGNAL, "gate": True, "cached": 0},
-    "infinite compressed": {**SIGNAL, "compressed": 2, "rate": 2, "compression": "max"},
+    "infinite gate": {**SIGNAL, "gate": True, "mem_len": 0},
+    "infinite compressed": {**SIGNAL, "compressed_len": 2, "rate": 2, "compression": "max"},
 }
 Make = Callable[..., SequenceModel]
 # Signals this small are wasteful, and that is what makes slips show.
@@ -203,7 +203,7 @@ def test_any_number_of_basis_functions(basis: int, widths: tuple[float, ...] | N
     "kind", ["infinite gate", "infinite sticky", "infinite sparse", "infinite gibbs"]
 )
 def test_the_gradient_reaches_what_was_written_until_it_is_cut(kind: str) -> None:
-    model = build(kind, layers=1, cached=0)
+    model = build(kind, layers=1, mem_len=0)
     first, second = torch.tensor([[1, 2, 3, 4]]), torch.tensor([[5, 6, 7]])
     state = model(first).state
     assert state.layers[0].cache.length == 0
@@ -220,8 +220,8 @@ def test_the_gradient_reaches_what_was_written_until_it_is_cut(kind: str) -> Non
 
 
 def test_an_empty_signal_is_transformer_xl() -> None:
-    xl = ms.build("cache", **{**SMALL, "cached": 64}).double().eval()
-    infinite = ms.build("infinite", **{**SMALL, **SIGNAL, "cached": 64}).double().eval()
+    xl = ms.build("transformer_xl", **{**SMALL, "mem_len": 64}).double().eval()
+    infinite = ms.build("infinite", **{**SMALL, **SIGNAL, "mem_len": 64}).double().eval()
     infinite.load_state_dict(xl.state_dict(), strict=False)
     pieces = list(draw(2, 40).split(5, 1))
     for one, other in zip(read(xl, pieces)[0], read(infinite, pieces)[0], strict=True):
@@ -229,7 +229,7 @@ def test_an_empty_signal_is_transformer_xl() -> None:
 
 
 def test_what_left_the_cache_still_matters_through_the_signal() -> None:
-    model = build("infinite", cached=0, layers=1)
+    model = build("infinite", mem_len=0, layers=1)
     tokens = draw(1, 80)
 
     def last(tokens: Tensor) -> Tensor:

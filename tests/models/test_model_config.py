@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.models.config import GRU, LSTM, RNN, Attention, ModelConfig
+from mnemoscope.models.config import GRU, LSTM, RNN, ModelConfig, Transformer
 
 
 def test_an_unknown_option_names_the_nearest() -> None:
@@ -58,27 +58,27 @@ def test_all_mistakes_are_told_at_once() -> None:
 )
 def test_attention_that_does_not_fit_together(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        Attention.make(vocab=5, **options)
+        Transformer.make(vocab=5, **options)
 
 
 def test_attention_that_just_fits() -> None:
-    assert Attention.make(vocab=5, width=12, heads=4, positions="none").heads == 4
-    assert Attention.make(vocab=5, tied=True, outputs=5).tied
+    assert Transformer.make(vocab=5, width=12, heads=4, positions="none").heads == 4
+    assert Transformer.make(vocab=5, tied=True, outputs=5).tied
 
 
 def test_a_feed_forward_layer_may_be_a_fraction_of_a_width() -> None:
-    config = Attention.make(vocab=5, width=16, heads=2, hidden=2.25)
+    config = Transformer.make(vocab=5, width=16, heads=2, mlp_ratio=2.25)
     assert config.inner == config.build().layers[0].expand.out_features == 36
-    with pytest.raises(UserError, match=r"hidden 0\.01 leaves no feed-forward layer"):
-        Attention.make(vocab=5, width=16, heads=2, hidden=0.01)
+    with pytest.raises(UserError, match=r"mlp_ratio 0\.01 leaves no feed-forward layer"):
+        Transformer.make(vocab=5, width=16, heads=2, mlp_ratio=0.01)
 
 
 def test_values_typed_on_a_command_line_are_understood() -> None:
-    config = Attention.make(vocab="20", width="32", dropout="0.1", tied="true", outputs=None)
-    assert config == Attention(vocab=20, width=32, dropout=0.1, tied=True)
+    config = Transformer.make(vocab="20", width="32", dropout="0.1", tied="true", outputs=None)
+    assert config == Transformer(vocab=20, width=32, dropout=0.1, tied=True)
 
 
-@pytest.mark.parametrize("kind", [RNN, LSTM, GRU, Attention])
+@pytest.mark.parametrize("kind", [RNN, LSTM, GRU, Transformer])
 def test_a_config_is_frozen_and_survives_json(kind: type[ModelConfig]) -> None:
     config = kind(vocab=9, width=8, layers=3)
     with pytest.raises(ValidationError, match="frozen"):
@@ -86,7 +86,7 @@ def test_a_config_is_frozen_and_survives_json(kind: type[ModelConfig]) -> None:
     assert kind.model_validate_json(config.model_dump_json()) == config
 
 
-@pytest.mark.parametrize("kind", [RNN, LSTM, GRU, Attention])
+@pytest.mark.parametrize("kind", [RNN, LSTM, GRU, Transformer])
 def test_every_option_is_explained(kind: type[ModelConfig]) -> None:
     rows = {name: (type_, default, meaning) for name, type_, default, meaning in kind.options()}
     assert rows["vocab"] == ("int", "required", "how many token ids it reads")
@@ -96,7 +96,7 @@ def test_every_option_is_explained(kind: type[ModelConfig]) -> None:
 
 def test_only_learned_positions_have_an_end() -> None:
     limits = [
-        Attention(vocab=5, positions=positions, context=77).limit
+        Transformer(vocab=5, positions=positions, context=77).limit
         for positions in ("learned", "rotary", "sinusoidal", "none")
     ]
     assert limits == [77, None, None, None]

@@ -70,7 +70,7 @@ def test_a_state_of_another_memory(make_named: Make, tokens_of: Tokens) -> None:
         make_named("gru")(tokens_of(2, 3), state)
     state = make_named("attention none")(tokens_of(2, 3)).state
     with pytest.raises(UserError, match="positions is none there, rotary here"):
-        make_named("attention")(tokens_of(2, 3), state)
+        make_named("transformer")(tokens_of(2, 3), state)
 
 
 def test_a_layer_state_is_no_stream_state(make: Make, tokens_of: Tokens) -> None:

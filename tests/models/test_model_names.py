@@ -1,13 +1,15 @@
 import pytest
 
+import mnemoscope as ms
+from mnemoscope.core.aliases import NAMES
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import KINDS, MEMORIES, TASKS, find, name_of
 from mnemoscope.core.trust import trusting
-from mnemoscope.models.config import GRU, LSTM, RNN, Attention, ModelConfig
+from mnemoscope.models.config import GRU, LSTM, RNN, ModelConfig, Transformer
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("rnn", RNN), ("lstm", LSTM), ("gru", GRU), ("attention", Attention)]
+    ("name", "kind"), [("rnn", RNN), ("lstm", LSTM), ("gru", GRU), ("transformer", Transformer)]
 )
 def test_a_name_finds_its_config(name: str, kind: type[ModelConfig]) -> None:
     assert find("memory", name) is kind
@@ -41,12 +43,18 @@ def test_an_unknown_name_brings_the_nearest() -> None:
         find("memory", "zzz")
 
 
-@pytest.mark.parametrize("name", ["transformer", "Transformer"])
-def test_a_thing_that_goes_by_another_name(name: str) -> None:
-    with pytest.raises(UserError, match=f"unknown memory '{name}'; it goes by 'attention' here"):
-        find("memory", name)
-    with pytest.raises(UserError, match=f"unknown task '{name}'; known: "):
-        find("task", name)
+@pytest.mark.parametrize(
+    ("kind", "old", "new"), [(kind, *names) for kind in KINDS for names in NAMES[kind].items()]
+)
+def test_old_names_are_understood(kind: str, old: str, new: str) -> None:
+    assert find(kind, old) is find(kind, new)
+    assert find(kind, old.upper().replace("_", "-")) is find(kind, new)
+
+
+def test_one_word_is_another_model_where_there_is_a_source() -> None:
+    assert type(ms.build("transformer", vocab=5).config) is find("memory", "transformer")
+    translator = ms.build("transformer", vocab=5, source_vocab=5)
+    assert type(translator.config) is find("translator", "encoder_decoder")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_rotation_at_the_first_place_does_nothing() -> None:
 @pytest.mark.parametrize(
     ("kind", "knows"),
     [
-        ("attention", True),
+        ("transformer", True),
         ("attention sinusoidal", True),
         ("attention learned", True),
         ("attention none", False),
@@ -89,7 +89,7 @@ def test_one_layer_without_positions_reads_a_set(make_named: Make, kind: str, kn
 
 
 def test_a_row_counts_its_own_tokens(make_named: Make, tokens_of: Tokens) -> None:
-    model = make_named("attention")
+    model = make_named("transformer")
     mask = torch.tensor([[True, True, True], [False, True, False]])
     state = model(tokens_of(2, 3), None, mask).state
     assert state.count.tolist() == [3, 1]

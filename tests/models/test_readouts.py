@@ -60,7 +60,7 @@ def test_one_to_many_is_feeding_blanks_by_hand(make: Make) -> None:
         unroll(model, first, 6, blank=11)
 
 
-@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru", "attention"])
+@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru", "transformer"])
 def test_one_to_many_learns_to_spell(kind: str) -> None:
     # From one id each, two words: the answer is in the first token, all others are blanks.
     words = torch.tensor([[1, 2, 3, 2, 1, 4], [5, 1, 1, 6, 2, 7]])
@@ -79,8 +79,8 @@ def test_one_to_many_learns_to_spell(kind: str) -> None:
 
 
 def test_tied_weights_are_one_tensor(make_named: Make, tokens_of: Tokens) -> None:
-    model = make_named("attention", tied=True)
+    model = make_named("transformer", tied=True)
     assert model.readout.weight is model.embedding.weight
-    loose = make_named("attention")
+    loose = make_named("transformer")
     assert loose.readout.weight is not loose.embedding.weight
     assert model(tokens_of(2, 3)).logits.shape == (2, 3, 11)

@@ -124,10 +124,10 @@ def test_a_relu_network_is_not_our_rnn(make_named: Make) -> None:
 
 
 def test_attention_has_no_counterpart(make_named: Make) -> None:
-    with pytest.raises(UserError, match=r"attention memory has no counterpart in torch\.nn"):
-        to_torch(make_named("attention"))
+    with pytest.raises(UserError, match=r"transformer memory has no counterpart in torch\.nn"):
+        to_torch(make_named("transformer"))
     with pytest.raises(UserError, match="does not fit a model with attention memory"):
-        from_torch(make_named("attention"), nn.GRU(8, 8, 2))
+        from_torch(make_named("transformer"), nn.GRU(8, 8, 2))
 
 
 def test_the_forget_gate_starts_open() -> None:

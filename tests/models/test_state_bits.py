@@ -59,7 +59,7 @@ def _awkward(make: Make, seed: int) -> dict[str, Any]:
     if getattr(config, "positions", "none") == "rotary":
         return {"width": [12, 20, 28, 44][seed]}
     # Short queues, so that tokens leave them, are squeezed and written to the signal.
-    short = {"cached": 5, "compressed": 3, "rate": 2, "chunk": 7, "basis": 9}
+    short = {"mem_len": 5, "compressed_len": 3, "rate": 2, "chunk": 7, "basis": 9}
     chosen = {name: value for name, value in short.items() if hasattr(config, name)}
     return {"width": [10, 22, 14, 26][seed], **longer, **chosen}
 

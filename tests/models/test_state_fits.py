@@ -19,14 +19,21 @@ from mnemoscope.models.model import Output, SequenceModel
 from mnemoscope.models.source import SourceModel
 
 SMALL: dict[str, dict[str, Any]] = {
-    "compressive": {"cached": 4, "compressed": 4, "rate": 2},
-    "infinite": {"cached": 4, "chunk": 2, "basis": 6, "sticky": True, "bins": 5, "compressed": 3},
+    "compressive": {"mem_len": 4, "compressed_len": 4, "rate": 2},
+    "infinite": {
+        "mem_len": 4,
+        "chunk": 2,
+        "basis": 6,
+        "sticky": True,
+        "bins": 5,
+        "compressed_len": 3,
+    },
     "sparse": {"pattern": "local|column", "stride": 3, "summaries": 1},
 }
 # Ways of one memory to carry different things.
 ALSO: dict[str, tuple[str, dict[str, Any]]] = {
-    "attention, learned positions": ("attention", {"positions": "learned", "context": 32}),
-    "infinite, without sticky": ("infinite", {"cached": 4, "chunk": 2, "basis": 6}),
+    "attention, learned positions": ("transformer", {"positions": "learned", "context": 32}),
+    "infinite, without sticky": ("infinite", {"mem_len": 4, "chunk": 2, "basis": 6}),
     "luong, feeding": ("luong", {"feeding": True}),
     "vector, lstm": ("vector", {"cell": "lstm", "layers": 2}),
 }

@@ -23,7 +23,7 @@ NEEDED = {
     "rnn": lambda rows, layers, width, read: rows * layers * width,
     "gru": lambda rows, layers, width, read: rows * layers * width,
     "lstm": lambda rows, layers, width, read: 2 * rows * layers * width,
-    "attention": lambda rows, layers, width, read: 2 * rows * layers * width * read,
+    "transformer": lambda rows, layers, width, read: 2 * rows * layers * width * read,
 }
 
 
@@ -35,7 +35,7 @@ def test_nbytes_is_what_has_to_be_kept(
     model = make_named(kind, dtype=torch.float32, layers=3)
     with torch.set_grad_enabled(grad):
         _, state = read_in(model, tokens_of(2, 9), [4, 1, 4])
-    counters = 2 * 8 if kind == "attention" else 0
+    counters = 2 * 8 if kind == "transformer" else 0
     assert state.nbytes == 4 * NEEDED[kind](2, 3, 8, 9) + counters
 
 
@@ -124,11 +124,11 @@ for kind in sys.argv[3:]:
 def test_a_saved_state_goes_on_in_a_fresh_process(
     make_named: Make, tokens_of: Tokens, tmp_path: Path
 ) -> None:
-    kinds, expected, more = ["rnn", "lstm", "gru", "attention"], {}, tokens_of(3, 6, seed=1)
+    kinds, expected, more = ["rnn", "lstm", "gru", "transformer"], {}, tokens_of(3, 6, seed=1)
     save_file({"tokens": more}, tmp_path / "more")
     for kind in kinds:
         model = make_named(
-            kind, dtype=torch.float32, **({"heads": 4} if kind == "attention" else {})
+            kind, dtype=torch.float32, **({"heads": 4} if kind == "transformer" else {})
         )
         save_file(model.state_dict(), tmp_path / f"{kind}.weights")
         with torch.no_grad():

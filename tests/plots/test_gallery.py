@@ -5,7 +5,7 @@ import pytest
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.plots.figure import heatmap
-from mnemoscope.plots.gallery import slider, tiles
+from mnemoscope.plots.images import slider, tiles
 
 
 def test_tiles_put_pictures_side_by_side_with_gaps() -> None:

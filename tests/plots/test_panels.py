@@ -4,7 +4,7 @@ import pytest
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.plots.figure import Reference, Series, lines
-from mnemoscope.plots.panels import panels
+from mnemoscope.plots.small_multiples import panels
 
 
 def figure(*names: str, **options: object) -> object:

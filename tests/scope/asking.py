@@ -17,12 +17,12 @@ class Answer:
 
 
 def application(root: Path, texts: Path | None = None) -> Any:
-    from mnemoscope.scope.desk import Desk
     from mnemoscope.scope.guard import Guard
     from mnemoscope.scope.library import Library
     from mnemoscope.scope.server import build
+    from mnemoscope.scope.sessions import Sessions
 
-    return Guard(build(Library(root), Desk(root, []), texts), "127.0.0.1", None)
+    return Guard(build(Library(root), Sessions(root, []), texts), "127.0.0.1", None)
 
 
 def ask(

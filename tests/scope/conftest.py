@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 RUNS: dict[str, dict[str, Any]] = {
     "lstm": {"width": 12},
-    "attention": {"width": 16, "heads": 2, "layers": 2, "context": 40},
-    "infinite": {"width": 16, "heads": 2, "cached": 8, "chunk": 8, "basis": 8, "sticky": True},
+    "transformer": {"width": 16, "heads": 2, "layers": 2, "context": 40},
+    "infinite": {"width": 16, "heads": 2, "mem_len": 8, "chunk": 8, "basis": 8, "sticky": True},
 }
 LAG = {"parameters": 1500, "trained": 4, "tested": (1, 4), "steps": 4, "batch": 4, "seeds": 1}
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from asking import application, ask
 
-from mnemoscope.scope import records, shelf, texts
+from mnemoscope.scope import records, run_index, texts
 from mnemoscope.scope.library import Library
 from mnemoscope.training.config import RunConfig
 
@@ -66,7 +66,7 @@ def put(path: Path, content: str | bytes) -> None:
 def look(folder: Path) -> dict[str, Any]:
     """All that a page can ask of a folder of runs; nothing of it may fail."""
     app = application(folder)
-    answer = ask(app, "/api/shelf")
+    answer = ask(app, "/api/run_index")
     assert answer.status == 200, answer.body
     found: dict[str, Any] = json.loads(answer.body)
     assert ask(app, "/api/progress").status == 200
@@ -209,10 +209,10 @@ def test_a_log_that_grows_without_end_costs_little(tmp_path: Path) -> None:
 
 def test_more_than_can_be_shown_is_said(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not look(runs)["cut"]
-    monkeypatch.setattr(shelf, "MOST", 1)
+    monkeypatch.setattr(run_index, "MOST", 1)
     assert look(runs)["cut"]
-    monkeypatch.setattr(shelf, "MOST", 2000)
-    monkeypatch.setattr(shelf, "MOST_FOLDERS", 2)
+    monkeypatch.setattr(run_index, "MOST", 2000)
+    monkeypatch.setattr(run_index, "MOST_FOLDERS", 2)
     assert look(runs)["cut"]
 
 

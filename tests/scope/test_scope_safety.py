@@ -73,7 +73,7 @@ def test_the_shelf_shows_all_kinds(client: Client) -> None:
     assert [study["id"] for study in found["studies"]] == ["lag"]
     assert found["studies"][0]["finished"]
     runs = {run["id"]: run for run in found["runs"]}
-    assert {"lstm", "attention", "infinite"} <= set(runs)
+    assert {"lstm", "transformer", "infinite"} <= set(runs)
     assert runs["infinite"]["label"] == "∞-former"
     assert runs["lstm"]["text"]
     assert (found["huggingface"], found["documents"]) == (["base"], ["notes"])

@@ -12,7 +12,7 @@ import torch
 from scope_world import EVIL, STORY, Client, World
 
 from mnemoscope.memories.state import read_tensors, write_tensors
-from mnemoscope.scope import desk
+from mnemoscope.scope import sessions
 
 
 @pytest.mark.parametrize(
@@ -131,15 +131,15 @@ def test_who_waits_too_long_is_told_so(
     opened: Any, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     client = opened()
-    monkeypatch.setattr(desk, "PATIENCE", 0.05)
+    monkeypatch.setattr(sessions, "PATIENCE", 0.05)
     turns = []
-    advance = desk.Reading.advance
+    advance = sessions.Reading.advance
 
-    def slow(self: desk.Reading) -> None:
+    def slow(self: sessions.Reading) -> None:
         turns.append(client.ask("/api/model?id=run:lstm")[:2])
         advance(self)
 
-    monkeypatch.setattr(desk.Reading, "advance", slow)
+    monkeypatch.setattr(sessions.Reading, "advance", slow)
     assert client.ask("/api/read", {"model": "run:lstm", "text": "The cat"})[0] == 200
     assert turns[0][0] == 503
     assert "try again" in turns[0][1]["error"]
@@ -149,7 +149,7 @@ def test_old_readings_make_room(opened: Any) -> None:
     client = opened()
     ask = {"model": "run:lstm", "text": "The cat", "segment": 4}
     first = client.ask("/api/read", ask)[1]["reading"]
-    for _ in range(desk.MOST_READINGS):
+    for _ in range(sessions.MOST_READINGS):
         client.ask("/api/read", ask)
     status, content, _ = client.ask("/api/step", {"reading": first, "segment": 1})
     assert status == 400

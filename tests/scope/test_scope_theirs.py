@@ -9,8 +9,8 @@ import pytest
 import torch
 from scope_world import EVIL, World
 
-from mnemoscope.scope.subjects import Subject, open_subject
-from mnemoscope.scope.theirs import TheirStream
+from mnemoscope.scope.huggingface_stream import TheirStream
+from mnemoscope.scope.models import Subject, open_subject
 
 transformers = pytest.importorskip("transformers")
 

@@ -14,7 +14,7 @@ from mnemoscope.core.registry import find
 from mnemoscope.memories.density import gaussian_below
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.scope.frame import Step
-from mnemoscope.scope.ours import OurStream
+from mnemoscope.scope.native_stream import OurStream
 from mnemoscope.scope.views.view import Part, packed, spread
 
 LONG = 48
@@ -22,16 +22,23 @@ KINDS: dict[str, dict[str, Any]] = {
     "rnn": {"layers": 2},
     "lstm": {"layers": 2},
     "gru": {},
-    "attention": {"layers": 2, "heads": 2, "context": 20},
+    "transformer": {"layers": 2, "heads": 2, "context": 20},
     "sparse": {"layers": 2, "heads": 4, "pattern": "strided|fixed", "stride": 5, "context": 30}
     | {"summaries": 2},
-    "cache": {"heads": 2, "cached": 12},
-    "compressive": {"heads": 2, "cached": 8, "compressed": 3, "rate": 3},
-    "infinite": {"heads": 2, "cached": 8, "chunk": 4, "basis": 8, "sticky": True, "bins": 16},
-    "infinite sparse": {"heads": 2, "cached": 4, "chunk": 4, "basis": 8, "density": "sparse"},
-    "infinite gibbs": {"heads": 2, "cached": 4, "chunk": 4, "basis": 8, "density": "gibbs"}
+    "transformer_xl": {"heads": 2, "mem_len": 12},
+    "compressive": {"heads": 2, "mem_len": 8, "compressed_len": 3, "rate": 3},
+    "infinite": {"heads": 2, "mem_len": 8, "chunk": 4, "basis": 8, "sticky": True, "bins": 16},
+    "infinite sparse": {"heads": 2, "mem_len": 4, "chunk": 4, "basis": 8, "density": "sparse"},
+    "infinite gibbs": {"heads": 2, "mem_len": 4, "chunk": 4, "basis": 8, "density": "gibbs"}
     | {"sticky": True},
-    "infinite both": {"heads": 2, "cached": 4, "compressed": 2, "rate": 2, "chunk": 2, "basis": 8},
+    "infinite both": {
+        "heads": 2,
+        "mem_len": 4,
+        "compressed_len": 2,
+        "rate": 2,
+        "chunk": 2,
+        "basis": 8,
+    },
 }
 
 
@@ -101,7 +108,7 @@ def test_shares_are_shares_of_what_was_read(kind: str) -> None:
                 np.testing.assert_allclose(total, 1, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru", "attention", "sparse"])
+@pytest.mark.parametrize("kind", ["rnn", "lstm", "gru", "transformer", "sparse"])
 def test_shares_do_not_depend_on_the_segments(kind: str) -> None:
     _, once = read(kind, [LONG])
     _, pieces = read(kind, [5, 16, 1, 26])
@@ -154,13 +161,13 @@ def test_every_place_of_a_memory_is_accounted_for(kind: str) -> None:
         if panel["kind"] == "signal":
             written = int(layer.signal.count[0]) * stream.views[0].signal.signal.chunk  # type: ignore[attr-defined]
             assert panel["after"] == written * stream.views[0].rate  # type: ignore[attr-defined]
-        elif panel["title"] == "cache":
+        elif panel["title"] == "transformer_xl":
             assert panel["first"] == list(range(LONG - layer.cache.length, LONG))
         elif panel["title"].startswith("compressed"):
             ends = [first + panel["each"] for first in panel["first"]]
             assert ends == [*panel["first"][1:], LONG - layer.cache.length]
             assert len(ends) == layer.compressed.length
-        elif kind == "attention":
+        elif kind == "transformer":
             assert panel["first"] == list(range(LONG - layer.length, LONG))
     assert sum(panel["bytes"] for panel in steps[-1].panels) <= steps[-1].nbytes
 

@@ -25,7 +25,7 @@ from mnemoscope.studies.sizes import count
 
 SMALL: dict[str, Any] = {
     "valid": ("typesmapping", "calls"),
-    "models": ("none", "cache", "infinite-sticky"),
+    "models": ("none", "transformer_xl", "infinite-sticky"),
     "width": 16,
     "heads": 2,
     "segment": 16,
@@ -97,7 +97,9 @@ def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
         assert {**new, "seconds": 0} == {**old, "seconds": 0}
 
 
-@pytest.mark.parametrize("name", ["none", "cache", "compressive", "infinite", "infinite-sticky"])
+@pytest.mark.parametrize(
+    "name", ["none", "transformer_xl", "compressive", "infinite", "infinite-sticky"]
+)
 @torch.no_grad()
 def test_bits_are_those_of_reading_one_passage_after_the_other(name: str) -> None:
     model, segment = small(name), 16
@@ -118,7 +120,7 @@ def test_bits_are_those_of_reading_one_passage_after_the_other(name: str) -> Non
     assert (found > 0).tolist() == (lengths(passages, segment) > 0).tolist()
 
 
-@pytest.mark.parametrize("name", ["cache", "compressive", "infinite", "infinite-sticky"])
+@pytest.mark.parametrize("name", ["transformer_xl", "compressive", "infinite", "infinite-sticky"])
 def test_controls_give_what_the_named_states_give(name: str) -> None:
     model, segment = small(name), 16
     tokens = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (4, 13 * segment)))
@@ -135,7 +137,7 @@ def test_controls_give_what_the_named_states_give(name: str) -> None:
             torch.testing.assert_close(logits["shuffled"][row], model(last[[row]], other).logits[0])
         torch.testing.assert_close(logits["blanked"], model(last).logits)
     assert all((logits[control] - own).abs().max() > 1e-6 for control in logits)
-    assert ("older shuffled" in given) == (name != "cache")
+    assert ("older shuffled" in given) == (name != "transformer_xl")
 
 
 def test_only_what_is_older_than_the_cache_is_exchanged() -> None:
@@ -165,14 +167,16 @@ def test_contenders_have_equal_parameters_and_equal_states() -> None:
     configs = study.configs()
     sizes = {name: count(config) for name, config in configs.items()}
     assert set(sizes) == set(LABELS)
-    assert max(sizes.values()) <= sizes["cache"] <= 1.002 * min(sizes.values())
+    assert max(sizes.values()) <= sizes["transformer_xl"] <= 1.002 * min(sizes.values())
     passages = cut(library(1400, 1400), 1400, 1, study.segment)
     carried = {
         name: read(config.build().eval(), passages, study.segment)["state_bytes"]
         for name, config in configs.items()
     }
     assert carried.pop("none") == 0
-    assert carried["cache"] == carried["compressive"] == 2 * 4 * study.width * study.vectors
+    assert (
+        carried["transformer_xl"] == carried["compressive"] == 2 * 4 * study.width * study.vectors
+    )
     assert max(carried.values()) <= 1.01 * min(carried.values())
 
 
@@ -263,7 +267,7 @@ def result_of(bits: dict[str, list[float]], cost: float = 0.0) -> dict[str, Any]
             for name, row in zip(names, amounts.tolist(), strict=True)
         ],
         "models": {
-            model: {"parameters": 5, "options": {"cached": 1, "hidden": 4.0}} for model in bits
+            model: {"parameters": 5, "options": {"mem_len": 1, "mlp_ratio": 4.0}} for model in bits
         },
         "trials": trials,
     }
@@ -275,19 +279,19 @@ def words(result: dict[str, Any]) -> str:
 
 
 def test_numbers_are_ratios_of_sums_and_bands_follow_the_seeds() -> None:
-    heard = Heard(result_of({"none": [2.0, 2.2], "cache": [1.0, 1.2]}, cost=0.5))
-    assert heard.rate("cache").tolist() == pytest.approx([1.0, 1.2])
-    assert heard.rate("cache", book="land").tolist() == pytest.approx([1.0, 1.2])
-    gain = heard.gain("cache", heard.all)
+    heard = Heard(result_of({"none": [2.0, 2.2], "transformer_xl": [1.0, 1.2]}, cost=0.5))
+    assert heard.rate("transformer_xl").tolist() == pytest.approx([1.0, 1.2])
+    assert heard.rate("transformer_xl", book="land").tolist() == pytest.approx([1.0, 1.2])
+    gain = heard.gain("transformer_xl", heard.all)
     assert gain.mean == pytest.approx(1.0)
     assert (gain.low, gain.high) == pytest.approx((0.8, 1.2))
-    cost = heard.cost("cache", "blanked")
+    cost = heard.cost("transformer_xl", "blanked")
     assert (cost.mean, cost.low, cost.high) == pytest.approx((0.5, 0.5, 0.5))
-    assert heard.growth("cache", heard.only(1), heard.only(2)).mean == pytest.approx(0)
+    assert heard.growth("transformer_xl", heard.only(1), heard.only(2)).mean == pytest.approx(0)
 
 
 def test_verdicts_say_help_harm_and_doubt() -> None:
-    bits = {"none": [2.0, 2.1], "cache": [1.0, 1.1], "compressive": [3.0, 3.1]}
+    bits = {"none": [2.0, 2.1], "transformer_xl": [1.0, 1.1], "compressive": [3.0, 3.1]}
     said = words(result_of({**bits, "infinite": [1.9, 2.2]}))
     assert "saved against no memory: Transformer-XL +1.0000" in said
     assert "Worse than no memory, although trained with one: Compressive Transformer -1" in said
@@ -312,17 +316,17 @@ def test_an_older_part_that_matters_is_told_from_one_that_any_text_could_fill() 
 
 
 def test_a_diverged_training_is_said_and_left_out() -> None:
-    result = result_of({"none": [2.0, 2.0], "cache": [1.0, 1.0], "infinite": [1.0]})
-    result["trials"][3] = {"model": "cache", "seed": 1, "run": "x", "diverged": "nan"}
+    result = result_of({"none": [2.0, 2.0], "transformer_xl": [1.0, 1.0], "infinite": [1.0]})
+    result["trials"][3] = {"model": "transformer_xl", "seed": 1, "run": "x", "diverged": "nan"}
     result["trials"][4] = {"model": "infinite", "seed": 0, "run": "y", "diverged": "nan"}
     said = words(result)
     assert "diverged and are left out of all that follows: Transformer-XL (seed 1)" in said
-    assert Heard(result).models == ["none", "cache"]
+    assert Heard(result).models == ["none", "transformer_xl"]
 
 
 def test_a_study_of_one_model_still_has_a_page() -> None:
     assert "No model with a memory" in words(result_of({"none": [2.0]}))
-    assert "Without the state" in words(result_of({"cache": [2.0]}))
+    assert "Without the state" in words(result_of({"transformer_xl": [2.0]}))
 
 
 def test_an_estimate_ignores_draws_that_say_nothing() -> None:

@@ -166,7 +166,7 @@ def test_two_trials_of_one_name_are_refused_before_anything_is_trained(tmp_path:
 
 
 def test_a_trial_that_cannot_be_trained_is_refused_before_the_first_is(tmp_path: Path) -> None:
-    wrong = Trial("short", RunConfig.of("copy", "attention", SMALL | {"width": 8, "context": 2}))
+    wrong = Trial("short", RunConfig.of("copy", "transformer", SMALL | {"width": 8, "context": 2}))
     with pytest.raises(UserError, match="longer than the context"):
         run_trials([*trials(), wrong], tmp_path / "runs", last_loss, jobs=1, label="test")
     assert not (tmp_path / "runs").exists()

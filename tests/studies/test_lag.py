@@ -110,11 +110,11 @@ def test_sized_models_are_the_widest_within_the_budget(memory: str) -> None:
 
 def test_a_budget_too_small_for_any_model_is_an_error() -> None:
     with pytest.raises(UserError, match="at least"):
-        sized("attention", 10, vocab=13)
+        sized("transformer", 10, vocab=13)
 
 
 def test_recurrent_state_has_one_size_and_attention_grows() -> None:
-    lstm, attention = sized("lstm", 9000, vocab=13), sized("attention", 9000, vocab=13)
+    lstm, attention = sized("lstm", 9000, vocab=13), sized("transformer", 9000, vocab=13)
     assert state_bytes(lstm, 5) == state_bytes(lstm, 50) == 2 * 4 * lstm.width
     per_token = 2 * 4 * attention.width * attention.layers
     assert state_bytes(attention, 50) - state_bytes(attention, 5) == 45 * per_token

@@ -17,9 +17,9 @@ from mnemoscope.core.errors import UserError
 pytest.importorskip("transformers")
 
 from mnemoscope.studies.documents.base import small_model
+from mnemoscope.studies.infinite.fits import best_without_past, made_up
+from mnemoscope.studies.infinite.study import KINDS, TEXTS, InfiniteStudy
 from mnemoscope.studies.notices import collected
-from mnemoscope.studies.past.fits import best_without_past, made_up
-from mnemoscope.studies.past.study import KINDS, TEXTS, PastStudy
 
 SMALL: dict[str, Any] = {"steps": 2, "base_steps": 2, "seeds": 2, "streams": 3, "read": 3}
 SMALL |= {
@@ -58,7 +58,7 @@ def test_every_memory_is_weighed_on_both_texts(folder: Path) -> None:
 
 
 def test_made_up_texts_keep_to_their_words() -> None:
-    study = PastStudy.preset("quick")
+    study = InfiniteStudy.preset("quick")
     texts = made_up(study, 5, 400, 0, "a")
     assert all(len(set(row)) == study.own for row in texts.tolist())
     assert not bool((texts == made_up(study, 5, 400, 0, "b")).all())
@@ -84,7 +84,7 @@ def test_the_bound_is_that_of_an_observer_who_counts() -> None:
 
 def test_options_that_cannot_be() -> None:
     with pytest.raises(UserError, match="own=64 must be less than words=64"):
-        PastStudy.preset("quick", own=64)
+        InfiniteStudy.preset("quick", own=64)
 
 
 def test_a_small_model_that_was_changed_is_trained_again(folder: Path, tmp_path: Path) -> None:

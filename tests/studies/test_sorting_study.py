@@ -69,7 +69,7 @@ def test_states_have_the_same_size(finished: tuple[Path, ms.api.Published]) -> N
     assert sizes["equal"] == sizes["fixed"] == vectors + 2 * 8  # and a count in each layer
     paper = SortingStudy.preset("paper")
     short = {name: paper._memory(name) for name in CONTENDERS}
-    assert {sum(v for k, v in m.items() if k in ("cached", "compressed", "basis"))
+    assert {sum(v for k, v in m.items() if k in ("mem_len", "compressed", "basis"))
             for m in short.values()} == {1536}  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_guessing_among_what_is_left_gives_chance() -> None:
 
 def test_speaking_freely_reads_its_own_answers() -> None:
     """A model that says one thing whatever it reads is right once a stream."""
-    model = ms.build("cache", vocab=5, width=8, heads=2, cached=8).eval()
+    model = ms.build("transformer_xl", vocab=5, width=8, heads=2, mem_len=8).eval()
     with torch.no_grad():
         model.readout.weight.zero_()
         model.readout.bias.copy_(torch.tensor([0.0, 9.0, 0.0, 0.0, 0.0]))

@@ -89,7 +89,8 @@ def test_one_model_alone_has_its_sections(published):
 def test_a_text_can_be_learnt_and_a_real_model_looked_at(tmp_path: Path):
     (tmp_path / "text.txt").write_text("the cat saw the dog and the dog saw the cat. " * 60)
     run = ms.train(
-        "text", "attention", tmp_path / "run", source=str(tmp_path / "text.txt"), unit="characters",
+        "text", "transformer", tmp_path / "run", source=str(tmp_path / "text.txt"),
+        unit="characters",
         width=8, layers=1, heads=2, steps=1, segment=16,
     )  # fmt: skip
     done = ms.study(

@@ -36,7 +36,7 @@ def small(story: str) -> Callable[..., RunConfig]:
         own: dict[str, Any] = {"lag": 4} if task == "copy" else {}
         if task == "text":
             own = {"source": story, "unit": "characters", "segment": 8}
-        if memory == "attention":
+        if memory == "transformer":
             own["heads"] = 2
         return RunConfig.of(task, memory, {**SMALL, **own, **options})
 

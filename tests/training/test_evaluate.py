@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.data.copying import Copy
+from mnemoscope.data.copy import Copy
 from mnemoscope.data.text import Text
 from mnemoscope.memories.state import State
 from mnemoscope.training.config import RunConfig
@@ -74,7 +74,7 @@ def test_bits(loss: float, choices: int) -> None:
     assert bits * math.log(2) == pytest.approx(max(0.0, math.log(choices) - loss), abs=1e-9)
 
 
-@pytest.mark.parametrize("memory", ["gru", "attention"])
+@pytest.mark.parametrize("memory", ["gru", "transformer"])
 @torch.no_grad()
 def test_a_text_is_read_on(small: Make, memory: str) -> None:
     config = small("text", memory)

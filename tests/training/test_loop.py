@@ -99,8 +99,8 @@ def trained(config: RunConfig, folder: Path) -> Weights:
         {},
         {"label_smoothing": 0.2, "clip": 0.05},
         {"weight_decay": 0.5, "schedule": "inverse_sqrt"},
-        {"task": "recall", "length": 16, "segment": 5, "horizon": 4},
-        {"task": "text", "horizon": 2},
+        {"task": "recall", "length": 16, "segment": 5, "tbptt": 4},
+        {"task": "text", "tbptt": 2},
     ],
     ids=["plain", "smoothed", "decayed", "segments", "text"],
 )
@@ -125,7 +125,7 @@ def test_a_text_begins_anew_with_an_empty_memory(small: Make, tmp_path: Path) ->
 
 
 def test_a_memory_does_not_outgrow_the_text(small: Make, tmp_path: Path) -> None:
-    config = small("text", "attention", segment=60, steps=24, checkpoint_every=23, keep=3)
+    config = small("text", "transformer", segment=60, steps=24, checkpoint_every=23, keep=3)
     run = train(config, tmp_path / "run")
     (memory,) = checkpoint.load(run.checkpoints / "step-00000023").memories
     assert memory is not None
@@ -206,7 +206,7 @@ def test_a_horizon_as_long_as_the_episode_is_reading_at_once(
     # 6 tokens: three segments of 2, or 4 and a short one of 2.
     whole = trained(small(memory=memory, steps=1), tmp_path / "whole")
     for segment, horizon in [(2, 3), (4, 2), (1, 9)]:
-        config = small(memory=memory, steps=1, segment=segment, horizon=horizon)
+        config = small(memory=memory, steps=1, segment=segment, tbptt=horizon)
         assert_close(trained(config, tmp_path / f"{segment}"), whole)
 
 
@@ -217,7 +217,7 @@ def test_a_stretch_without_questions_is_read_but_not_learnt_from(
     # Symbols are read in the first segment only, and nothing but the last token asks.
     settings = {"memory": memory, "steps": 1, "weight_decay": 0.0}
     at_once = train(small(**settings), tmp_path / "whole")
-    config = small(**settings, segment=2, horizon=1)
+    config = small(**settings, segment=2, tbptt=1)
     cut = train(config, tmp_path / "cut")
     before, after = fresh(config).embedding.weight, cut.model().embedding.weight
     symbols, marks = slice(0, 8), slice(8, 10)
@@ -232,7 +232,7 @@ def test_longer_horizons_reach_further_back(small: Make, tmp_path: Path) -> None
     # 8 tokens in 4 segments: the symbol is 4 stretches, 2 stretches or 1 away from its question.
     found = {}
     for horizon in (1, 2, 4):
-        config = small(lag=6, steps=1, segment=2, horizon=horizon, weight_decay=0.0)
+        config = small(lag=6, steps=1, segment=2, tbptt=horizon, weight_decay=0.0)
         moved = trained(config, tmp_path / f"{horizon}")["embedding.weight"]
         found[horizon] = (moved != fresh(config).embedding.weight).any(1)
     symbols = slice(0, 8)
@@ -242,7 +242,7 @@ def test_longer_horizons_reach_further_back(small: Make, tmp_path: Path) -> None
 
 
 def test_only_matrices_decay(small: Make) -> None:
-    config = small(memory="attention", weight_decay=0.25, lr=0.1)
+    config = small(memory="transformer", weight_decay=0.25, lr=0.1)
     model = fresh(config)
     before = {name: w.detach().clone() for name, w in model.named_parameters()}
     for weight in model.parameters():
@@ -256,7 +256,7 @@ def test_only_matrices_decay(small: Make) -> None:
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("task", ["copy", "text"])
 def test_bfloat16(small: Make, tmp_path: Path, memory: str, task: str) -> None:
-    options = {"steps": 10, "segment": 4, "horizon": 2}
+    options = {"steps": 10, "segment": 4, "tbptt": 2}
     low = train(small(task, memory, **options, precision="bfloat16"), tmp_path / "low")
     full = train(small(task, memory, **options), tmp_path / "full")
     for a, b in zip(low.metrics(), full.metrics(), strict=True):
@@ -273,7 +273,7 @@ def test_a_compiled_model_learns_the_same(
     small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Compiling attention takes half a minute, so the GRU stands for all.
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "transformer_xl"))
     plain = trained(small(steps=3), tmp_path / "plain")
     compiled = trained(small(steps=3, compile=True), tmp_path / "compiled")
     torch.compiler.reset()
@@ -295,14 +295,14 @@ def test_training_starts_from_a_given_model(small: Make, tmp_path: Path) -> None
 
 
 def test_a_given_model_must_be_the_one_of_the_config(small: Make, tmp_path: Path) -> None:
-    model = small(memory="attention", heads=4).model.build()
+    model = small(memory="transformer", heads=4).model.build()
     with pytest.raises(UserError, match=r"wants .*heads=2.*given was .*heads=4"):
-        train(small(memory="attention", heads=2), tmp_path / "run", model)
+        train(small(memory="transformer", heads=2), tmp_path / "run", model)
     assert not (tmp_path / "run").exists()
 
 
 def test_tied_weights_stay_tied(small: Make, tmp_path: Path) -> None:
-    model = train(small(memory="attention", tied=True, steps=3), tmp_path / "run").model()
+    model = train(small(memory="transformer", tied=True, steps=3), tmp_path / "run").model()
     assert model.readout.weight is model.embedding.weight
 
 
@@ -349,12 +349,14 @@ def test_the_bar_shows_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, silen
 
 
 def test_what_memories_ask_for_is_learnt_and_logged_apart(tmp_path: Path) -> None:
-    options = {"width": 8, "heads": 2, "cached": 4, "compressed": 4, "rate": 2, "lag": 12}
+    options = {"width": 8, "heads": 2, "mem_len": 4, "compressed_len": 4, "rate": 2, "lag": 12}
     config = RunConfig.of(
         "copy", "compressive", {**options, "steps": 40, "batch": 8, "segment": 8, "lr": 0.01}
     )
     run = train(config, tmp_path / "run", silent=True)
     asked = [entry["auxiliary"] for entry in run.metrics() if "loss" in entry]
     assert asked[-1] < asked[0]
-    plain = RunConfig.of("copy", "cache", {"width": 8, "heads": 2, "steps": 10, "batch": 8})
+    plain = RunConfig.of(
+        "copy", "transformer_xl", {"width": 8, "heads": 2, "steps": 10, "batch": 8}
+    )
     assert "auxiliary" not in train(plain, tmp_path / "plain", silent=True).metrics()[0]

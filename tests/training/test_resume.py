@@ -26,7 +26,7 @@ from mnemoscope.training.run import Run
 Make = Callable[..., RunConfig]
 Measured = Callable[[Path], list[dict[str, Any]]]
 
-KINDS = [("copy", "gru"), ("copy", "attention"), ("text", "lstm"), ("text", "attention")]
+KINDS = [("copy", "gru"), ("copy", "transformer"), ("text", "lstm"), ("text", "transformer")]
 
 
 @pytest.fixture(params=KINDS, ids=["-".join(kind) for kind in KINDS])

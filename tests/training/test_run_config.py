@@ -22,7 +22,7 @@ PAIRS = [(task, model) for task in TASKS for model in KINDS[find("task", task).m
 
 
 def test_options_find_their_part_by_name() -> None:
-    config = RunConfig.of("copy", "attention", {"lag": 7, "heads": 2, "steps": 9})
+    config = RunConfig.of("copy", "transformer", {"lag": 7, "heads": 2, "steps": 9})
     assert (config.task.lag, config.model.heads, config.training.steps) == (7, 2, 9)  # type: ignore[attr-defined]
 
 
@@ -43,7 +43,7 @@ def test_a_name_two_parts_share_must_be_written_in_full(
 ) -> None:
     # A task from elsewhere, named by its path, may well use a name that is taken.
     (tmp_path / "elsewhere.py").write_text(
-        "from mnemoscope.data.copying import Copy\nclass Wide(Copy):\n    width: int = 3\n"
+        "from mnemoscope.data.copy import Copy\nclass Wide(Copy):\n    width: int = 3\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     with trusting("elsewhere"):
@@ -78,7 +78,7 @@ def test_mistakes_in_options(options: dict[str, Any], message: str) -> None:
     [
         ("copi", "gru", "unknown task 'copi'; did you mean 'copy'"),
         ("copy", "grue", "unknown memory 'grue'; did you mean 'gru'"),
-        ("copy", "transformer", "it goes by 'attention' here"),
+        ("copy", "encoder_decoder", "unknown memory 'encoder_decoder'"),
     ],
 )
 def test_mistakes_in_names(task: str, memory: str, message: str) -> None:
@@ -89,7 +89,7 @@ def test_mistakes_in_names(task: str, memory: str, message: str) -> None:
 def test_strings_become_what_they_mean() -> None:
     typed = {"width": "64", "lr": "1e-4", "compile": "true", "tied": "false", "lag": "12"}
     meant = {"width": 64, "lr": 1e-4, "compile": True, "tied": False, "lag": 12}
-    assert RunConfig.of("copy", "attention", typed) == RunConfig.of("copy", "attention", meant)
+    assert RunConfig.of("copy", "transformer", typed) == RunConfig.of("copy", "transformer", meant)
 
 
 def test_the_vocabulary_comes_from_the_task_unless_given() -> None:
@@ -119,7 +119,7 @@ def test_yaml_of_every_pair_is_read_back_as_written(task: str, memory: str) -> N
     )
 )
 def test_yaml_round_trip(options: dict[str, Any]) -> None:
-    config = RunConfig.of("copy", "attention", options)
+    config = RunConfig.of("copy", "transformer", options)
     assert RunConfig.from_yaml(config.to_yaml()) == config
 
 
@@ -199,20 +199,20 @@ def test_whatever_the_yaml_holds_the_answer_is_a_config_or_an_explanation(conten
 )
 def test_parts_that_do_not_fit(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        RunConfig.of("copy", "attention", options).check()
+        RunConfig.of("copy", "transformer", options).check()
 
 
 def test_an_episode_as_long_as_the_context_fits() -> None:
-    RunConfig.of("copy", "attention", {"positions": "learned", "context": 18, "lag": 16}).check()
+    RunConfig.of("copy", "transformer", {"positions": "learned", "context": 18, "lag": 16}).check()
 
 
 def test_an_endless_text_needs_endless_positions(small: Callable[..., RunConfig]) -> None:
     with pytest.raises(UserError, match="a text has no end but learned positions do"):
-        small("text", "attention", positions="learned").check()
-    small("text", "attention", positions="sinusoidal").check()
+        small("text", "transformer", positions="learned").check()
+    small("text", "transformer", positions="sinusoidal").check()
 
 
-@pytest.mark.parametrize("options", [{"batch": 400}, {"segment": 900}, {"horizon": 100}])
+@pytest.mark.parametrize("options", [{"batch": 400}, {"segment": 900}, {"tbptt": 100}])
 def test_a_text_too_short_for_the_batch(
     small: Callable[..., RunConfig], options: dict[str, int]
 ) -> None:

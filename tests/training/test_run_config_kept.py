@@ -134,7 +134,7 @@ def test_a_config_that_is_lost_stands_in_the_checkpoint(stopped: Path) -> None:
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_run_of_an_older_version_goes_on(run: Path, whole: Path, finished: bool) -> None:
-    make_old(run, {"training": ["schedule", "horizon", "keep"], "model": ["readout"]})
+    make_old(run, {"training": ["schedule", "tbptt", "keep"], "model": ["readout"]})
     if not finished:
         (run / "model.safetensors").unlink()
     assert resume(run).finished
@@ -151,11 +151,11 @@ def test_an_option_that_came_later_is_no_difference(stopped: Path) -> None:
     for folder in (stopped / "checkpoints").iterdir():
         path = folder / "complete.json"
         facts = json.loads(path.read_text())["facts"]
-        del facts["config"]["training"]["horizon"], facts["config"]["model"]["dropout"]
+        del facts["config"]["training"]["tbptt"], facts["config"]["model"]["dropout"]
         checkpoint.bounded.write_sealed(path, facts)
     assert load(stopped)
-    change(stopped, "horizon: 1", "horizon: 2")
-    assert "training.horizon: 1 at step 6, 2 now" in str(complaint(lambda: load(stopped)))
+    change(stopped, "tbptt: 1", "tbptt: 2")
+    assert "training.tbptt: 1 at step 6, 2 now" in str(complaint(lambda: load(stopped)))
 
 
 def test_weights_of_an_older_version_that_do_not_fit_are_explained(run: Path) -> None:

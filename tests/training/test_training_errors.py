@@ -56,7 +56,7 @@ def test_fewer_processes_than_were_started(
 
 def test_parts_that_do_not_fit_leave_no_folder(small: Make, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="longer than the context"):
-        train(small(memory="attention", positions="learned", context=3), tmp_path / "run")
+        train(small(memory="transformer", positions="learned", context=3), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from mnemoscope.cli import lens, listing, machine, runs, scope, translation  # noqa: F401
 from mnemoscope.cli.app import app
 from mnemoscope.cli.documents import documents
-from mnemoscope.cli.past import past
+from mnemoscope.cli.infinite import infinite
 
 app.command(documents)
-app.command(past)
+app.command(infinite)
 
 __all__ = ["app"]

@@ -18,7 +18,7 @@ from mnemoscope.cli.options import Options, configs, examples, pairs, within
 from mnemoscope.core.errors import UserError
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.documents.memory import DocumentMemory
 
 # Tokens, entries and words that can be asked for.
 MOST = 1 << 20
@@ -69,7 +69,7 @@ def documents_fit(
     from mnemoscope.huggingface.saving import check_destination
 
     check_destination(out)
-    from mnemoscope.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.documents.memory import DocumentMemory
     from mnemoscope.huggingface.limits import check_options
     from mnemoscope.huggingface.loading import load_config, load_model
     from mnemoscope.huggingface.texts import Documents
@@ -130,7 +130,7 @@ def words(memory: Path, /, *, entry: int, top: int = 8, model: str | None = None
         The model; by default the one it was learnt on.
     """
 
-    from mnemoscope.huggingface.documents import read_saved
+    from mnemoscope.huggingface.documents.memory import read_saved
 
     within("entry", entry, 0, MOST)
     within("top", top, 1, MOST)
@@ -212,7 +212,7 @@ def open_memory(folder: Path, model: str | None, document: str | None = None) ->
     It must know the ``document``, which is asked before the model is loaded.
     """
     from mnemoscope.huggingface.blocks import known
-    from mnemoscope.huggingface.documents import DocumentMemory, read_saved
+    from mnemoscope.huggingface.documents.memory import DocumentMemory, read_saved
     from mnemoscope.huggingface.loading import load_model
 
     about = read_saved(folder)[1]

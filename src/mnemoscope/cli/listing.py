@@ -11,6 +11,7 @@ from rich.table import Table
 
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import examples
+from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import KINDS, find
 
@@ -51,11 +52,14 @@ def list_names(name: str | None = None, /) -> None:
             console.print(table, "")
         console.print("Options of one of them: [bold]mnemoscope list NAME")
         return None
-    known_as = [kind for kind in KINDS if kind != "lens" and name in KINDS[kind]]
+    meant = {kind: canonical(kind, name) for kind in KINDS}
+    known_as = [kind for kind in KINDS if kind != "lens" and meant[kind] in KINDS[kind]]
     for kind in known_as:  # a study may have the name of its task
+        name = meant[kind]
         twice = len(known_as) > 1 or name in KINDS["lens"]
         shown = f"{kind} {name}" if twice else name
         _show_options(console, shown, KINDS[kind][name].line, find(kind, name))
+    name = meant["lens"]
     if name in KINDS["lens"]:
         _show_lens(console, name, f"lens {name}" if known_as else name)
     if known_as or name in KINDS["lens"]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from mnemoscope.core.aliases import renamed
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError, suggestion
 
@@ -70,6 +71,7 @@ def check_file(path: Path) -> None:
 def configs(given: dict[str, str], *kinds: type[Config]) -> list[Any]:
     """Give every option to the config that has it, and make one of each kind."""
     known = {name for kind in kinds for name in kind.model_fields}
+    given = renamed(known, given)
     for name in given:
         if name not in known:
             raise UserError(f"unknown option --{name}; {suggestion(name, known)}")

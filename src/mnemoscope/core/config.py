@@ -5,10 +5,18 @@ from __future__ import annotations
 from types import NoneType
 from typing import Any, Literal, Self, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
+from mnemoscope.core.aliases import renamed
 from mnemoscope.core.errors import UserError, shown, suggestion
 
 # The longest path a system takes; no name is longer.
@@ -55,6 +63,11 @@ class Config(BaseModel):
                 raise ValueError(f"{shown(item)} holds a NUL character")
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _as_called_now(cls, values: Any) -> Any:
+        return renamed(cls.model_fields, values) if isinstance(values, dict) else values
+
     @classmethod
     def make(cls, **values: Any) -> Self:
         """Build from values as a user typed them (strings included), or raise `UserError`.
@@ -62,7 +75,8 @@ class Config(BaseModel):
         In a string, commas part the items of a tuple and ``none`` stands for None.
         """
         try:
-            return cls(**{name: cls._read(name, value) for name, value in values.items()})
+            given = renamed(cls.model_fields, values)
+            return cls(**{name: cls._read(name, value) for name, value in given.items()})
         except ValidationError as error:
             raise UserError(explain(cls, error)) from None
 

@@ -10,6 +10,9 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import AfterValidator
+
+from mnemoscope.core.aliases import canonical
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.trust import check_trusted
@@ -42,13 +45,13 @@ MEMORIES = {
         "mnemoscope.models.config:LSTM", "a cell behind input, forget and output gates", "LSTM"
     ),
     "gru": Entry("mnemoscope.models.config:GRU", "one vector behind reset and update gates", "GRU"),
-    "attention": Entry(
-        "mnemoscope.models.config:Attention",
+    "transformer": Entry(
+        "mnemoscope.models.config:Transformer",
         "Transformer: keys and values of the tokens read",
         "Transformer",
     ),
-    "cache": Entry(
-        "mnemoscope.models.config:Cache",
+    "transformer_xl": Entry(
+        "mnemoscope.models.config:TransformerXL",
         "Transformer-XL: what layers were given before",
         "Transformer-XL",
     ),
@@ -86,7 +89,7 @@ TRANSLATORS = {
         "RNN encoder-decoder that looks at all words after each step",
         "Luong attention",
     ),
-    "transformer": Entry(
+    "encoder_decoder": Entry(
         "mnemoscope.models.translation_config:EncoderDecoder",
         'the Transformer of "Attention is all you need"',
         "Transformer",
@@ -102,7 +105,7 @@ ENCODERS = {
 }
 
 TASKS = {
-    "copy": Entry("mnemoscope.data.copying:Copy", "repeat symbols after a lag"),
+    "copy": Entry("mnemoscope.data.copy:Copy", "repeat symbols after a lag"),
     "recall": Entry("mnemoscope.data.recall:Recall", "say the value last stored under a key"),
     "sorting": Entry("mnemoscope.data.sorting:Sorting", "sort symbols by how often they were seen"),
     "characters": Entry("mnemoscope.data.text:Characters", "predict the next character of a text"),
@@ -113,11 +116,12 @@ TASKS = {
     "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
     "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
     "sentences": Entry("mnemoscope.data.sentences:Sentences", "fill in next or hidden words"),
-    "echo": Entry(
-        "mnemoscope.data.echo:Echo", "fill in calls, and answers that come k tokens later"
+    "delayed_answer": Entry(
+        "mnemoscope.data.delayed_answer:DelayedAnswer",
+        "fill in calls, and answers that come k tokens later",
     ),
-    "blanks": Entry(
-        "mnemoscope.data.blanks:Blanks", "fill in next or hidden tokens of passages of a text"
+    "masked_lm": Entry(
+        "mnemoscope.data.masked_lm:MaskedLM", "fill in next or hidden tokens of passages of a text"
     ),
 }
 
@@ -129,7 +133,9 @@ LENSES = {
         "mnemoscope.lenses.horizon:Horizon", "what can be read off a state, by age and frequency"
     ),
     "gates": Entry("mnemoscope.lenses.gates:Gates", "how far LSTM and GRU gates open over time"),
-    "looks": Entry("mnemoscope.lenses.looks:Looks", "where the heads of a sparse model look"),
+    "attention_maps": Entry(
+        "mnemoscope.lenses.attention_maps:AttentionMaps", "where the heads of a sparse model look"
+    ),
     "alignment": Entry(
         "mnemoscope.lenses.alignment:Alignment", "where a translator looks for each word it says"
     ),
@@ -202,8 +208,8 @@ STUDIES = {
         "mnemoscope.studies.documents.study:DocumentsStudy",
         "can a model keep texts by name, and does guidance matter?",
     ),
-    "past": Entry(
-        "mnemoscope.studies.past.study:PastStudy",
+    "infinite": Entry(
+        "mnemoscope.studies.infinite.study:InfiniteStudy",
         "what is a past worth that is attached to a model?",
     ),
 }
@@ -215,11 +221,11 @@ ATTACHED = {
         "entries that a document switches on or off, after one block",
     ),
     "infinite": Entry(
-        "mnemoscope.huggingface.config:EndlessOptions",
+        "mnemoscope.huggingface.config:InfiniteOptions",
         "∞-former: a continuous signal of all windows read before",
     ),
-    "cache": Entry(
-        "mnemoscope.huggingface.config:CacheOptions",
+    "transformer_xl": Entry(
+        "mnemoscope.huggingface.config:TransformerXLOptions",
         "Transformer-XL: keys and values of the last tokens",
     ),
 }
@@ -241,8 +247,8 @@ STATES = {
     "cross-attention": "mnemoscope.memories.words:CrossState",
     "transformers": "mnemoscope.huggingface.stream:HuggingFaceState",
     "document": "mnemoscope.huggingface.stream:DocumentState",
-    "window": "mnemoscope.huggingface.windows:WindowState",
-    "window-layer": "mnemoscope.huggingface.windows:LayerPast",
+    "window": "mnemoscope.huggingface.infinite.windows:WindowState",
+    "window-layer": "mnemoscope.huggingface.infinite.windows:LayerPast",
 }
 
 KINDS = {
@@ -254,18 +260,7 @@ KINDS = {
     "study": STUDIES,
 }
 # What learns a task when nobody says what should.
-FIRST_CHOICE = {"memory": "lstm", "translator": "transformer", "encoder": "encoder"}
-
-# Words people use for a thing that goes by another name here.
-ALSO_KNOWN_AS = {
-    "transformer": "attention",
-    "transformer-xl": "cache",
-    "xl": "cache",
-    "infinite-former": "infinite",
-    "∞-former": "infinite",
-    "continuous": "infinite",
-    "sparse-transformer": "sparse",
-}
+FIRST_CHOICE = {"memory": "lstm", "translator": "encoder_decoder", "encoder": "encoder"}
 
 # What version 0.1 wrote into files instead of the names above: the paths that classes had then.
 OLD_STATES = {
@@ -310,20 +305,22 @@ def model_kind(name: str) -> str:
     return next((kind for kind in ("translator", "encoder") if name in KINDS[kind]), "memory")
 
 
+def registered(kind: str, name: str) -> str:
+    """The name under which something is registered, or the path that was given instead of one."""
+    meant = canonical(kind, name)
+    if meant not in KINDS[kind] and ":" not in name:
+        raise UserError(f"unknown {kind} {name!r}; {suggestion(name, KINDS[kind])}")
+    return meant
+
+
 def find(kind: str, name: str) -> Any:
     """Return what is registered under ``name``, or at the path ``module:attribute``.
 
     A path that is not registered is followed only into a module that the caller trusts.
     """
     table = KINDS[kind]
-    if name in table:
-        path = table[name].path
-    elif ":" in name:
-        path = name
-    else:
-        meant = ALSO_KNOWN_AS.get(name.lower())
-        hint = f"it goes by {meant!r} here" if meant in table else suggestion(name, table)
-        raise UserError(f"unknown {kind} {name!r}; {hint}")
+    name = registered(kind, name)
+    path = table[name].path if name in table else name
     module, attribute = parts_of(path)
     if name not in table:
         check_trusted(name, module)
@@ -342,6 +339,17 @@ def find(kind: str, name: str) -> Any:
     if kind != "lens" and not (isinstance(found, type) and issubclass(found, Config)):
         raise UserError(f"{path!r} is no {kind}: it must be a class that extends Config")
     return found
+
+
+def _registered_all(kind: str) -> AfterValidator:
+    def check(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if names is None else tuple(canonical(kind, name) for name in names)
+
+    return AfterValidator(check)
+
+
+# For options that name several: ``memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT]``.
+MEMORY_NAMES, TRANSLATOR_NAMES = _registered_all("memory"), _registered_all("translator")
 
 
 def parts_of(path: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from pydantic import Field
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
 from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
-from mnemoscope.data.hiding import hide
+from mnemoscope.data.masking import hide
 from mnemoscope.data.translation import Part, Translation, encode
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
 

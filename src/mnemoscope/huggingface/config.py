@@ -113,7 +113,7 @@ class Fitting(Config):
     silent: bool = Field(False, description="show no progress bar")
 
 
-class EndlessOptions(Config):
+class InfiniteOptions(Config):
     """An endless past for a causal language model: a cache of keys, and a signal behind it."""
 
     layers: Annotated[tuple[int, ...] | None, DISTINCT] = Field(
@@ -122,7 +122,7 @@ class EndlessOptions(Config):
     window: int = Field(
         256, ge=2, le=1 << 20, description="tokens read with full attention, then written"
     )
-    cached: int = Field(0, ge=0, description="keys and values kept when a new window begins")
+    mem_len: int = Field(0, ge=0, description="keys and values kept when a new window begins")
     signal: bool = Field(True, description="write windows to the signal of the ∞-former")
     heads: int | None = Field(
         None, ge=1, le=1 << 16, description="heads that read; none = as the model has"
@@ -142,32 +142,32 @@ class EndlessOptions(Config):
 
     @model_validator(mode="after")
     def _keeps(self) -> Self:
-        if not self.signal and not self.cached:
-            raise ValueError("neither signal nor cached: there would be no memory")
-        if self.cached >= self.window:
-            raise ValueError(f"cached={self.cached} must be less than window={self.window}")
+        if not self.signal and not self.mem_len:
+            raise ValueError("neither signal nor mem_len: there would be no memory")
+        if self.mem_len >= self.window:
+            raise ValueError(f"mem_len={self.mem_len} must be less than window={self.window}")
         return self
 
 
-class PastFitting(Config):
+class InfiniteFitting(Config):
     """How an endless memory is trained."""
 
     steps: int = Field(300, ge=0, le=10**9, description="windows that are learnt from")
     lr: float = Field(3e-3, gt=0, allow_inf_nan=False, description="learning rate of Adam")
     learn: Literal["memory", "all"] = Field("memory", description="memory alone, or the model too")
-    horizon: int = Field(
+    tbptt: int = Field(
         1, ge=1, le=4096, description="windows that gradients flow back through; a gate needs 2"
     )
     silent: bool = Field(False, description="show no progress bar")
 
-    def check(self, options: EndlessOptions) -> None:
+    def check(self, options: InfiniteOptions) -> None:
         """Raise `UserError` when there is nothing to learn for a memory of these options."""
         if self.steps and self.learn == "memory" and not options.signal:
             raise UserError("a cache has no weights of its own: set learn to all, or steps to 0")
 
 
-class CacheOptions(EndlessOptions):
+class TransformerXLOptions(InfiniteOptions):
     """The cache of Transformer-XL alone: keys and values of the last tokens, no signal."""
 
-    cached: int = Field(128, ge=1, description="keys and values kept when a new window begins")
+    mem_len: int = Field(128, ge=1, description="keys and values kept when a new window begins")
     signal: Literal[False] = Field(False, description="no signal")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.models.config import Attention
+from mnemoscope.models.config import Transformer
 from mnemoscope.models.model import SequenceModel
 
 
@@ -28,14 +28,14 @@ def from_gpt2(source: Any) -> SequenceModel:
         if getattr(theirs, name) != expected:
             raise UserError(f"this GPT-2 has {name}={getattr(theirs, name)!r}, not {expected!r}")
     inner = theirs.n_inner or 4 * theirs.n_embd
-    config = Attention.make(
+    config = Transformer.make(
         vocab=theirs.vocab_size,
         width=theirs.n_embd,
         layers=theirs.n_layer,
         heads=theirs.n_head,
         positions="learned",
         context=theirs.n_positions,
-        hidden=inner / theirs.n_embd,
+        mlp_ratio=inner / theirs.n_embd,
         tied=True,
     )
     model = config.build().to(source.lm_head.weight.dtype)

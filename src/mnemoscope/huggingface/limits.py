@@ -6,11 +6,11 @@ from typing import Any
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.blocks import block_index
-from mnemoscope.huggingface.config import DocumentOptions, EndlessOptions
+from mnemoscope.huggingface.config import DocumentOptions, InfiniteOptions
 from mnemoscope.models.config import Infinite
 
 
-def check_options(config: Any, options: DocumentOptions | EndlessOptions) -> None:
+def check_options(config: Any, options: DocumentOptions | InfiniteOptions) -> None:
     """Refuse layers, windows and heads that the model of this config cannot have."""
     text = config.get_text_config(decoder=True)
     count = getattr(text, "num_hidden_layers", None)
@@ -18,25 +18,25 @@ def check_options(config: Any, options: DocumentOptions | EndlessOptions) -> Non
     for layer in layers or ():
         if count is not None:
             block_index(count, layer)
-    if isinstance(options, EndlessOptions):
+    if isinstance(options, InfiniteOptions):
         check_window(config, options, 0)
         # What has no such sizes has no blocks of the known kinds, which is told when it is loaded.
         if hasattr(text, "hidden_size") and hasattr(text, "num_attention_heads"):
             signal_config(config, options)
 
 
-def check_window(config: Any, options: EndlessOptions, cached: int) -> None:
-    """Refuse windows, with ``cached`` keys before them, that are longer than the model reads."""
+def check_window(config: Any, options: InfiniteOptions, mem_len: int) -> None:
+    """Refuse windows, with ``mem_len`` keys before them, that are longer than the model reads."""
     longest = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
-    needed = options.window + cached
+    needed = options.window + mem_len
     if longest and needed > longest:
         raise UserError(
-            f"window={options.window} and cached={options.cached} need {needed} positions, but the "
-            f"model has {longest}: make them smaller"
+            f"window={options.window} and mem_len={options.mem_len} need {needed} positions, but "
+            f"the model has {longest}: make them smaller"
         )
 
 
-def signal_config(config: Any, options: EndlessOptions) -> Infinite:
+def signal_config(config: Any, options: InfiniteOptions) -> Infinite:
     """The ∞-former whose signal such a model reads."""
     text = config.get_text_config(decoder=True)
     return Infinite.make(

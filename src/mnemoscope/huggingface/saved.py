@@ -5,31 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from torch import Tensor
 
+from mnemoscope.core.aliases import canonical
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import FORMAT, check_format
-from mnemoscope.huggingface.config import CacheOptions, DocumentOptions, EndlessOptions
+from mnemoscope.huggingface.config import DocumentOptions, InfiniteOptions, TransformerXLOptions
 from mnemoscope.huggingface.texts import check_cutting
 from mnemoscope.memories.state import read_tensors, write_tensors
 
 REMEDY = "save the memory again, or copy it from where it came"
-DOCUMENTS, ENDLESS = "documents.safetensors", "endless.safetensors"
-# By the names that `ms.attach` knows them by; the first memories said the class instead.
-ENDLESS_KINDS: dict[str, type[EndlessOptions]] = {
-    "infinite": EndlessOptions,
-    "cache": CacheOptions,
-    "EndlessOptions": EndlessOptions,
-    "CacheOptions": CacheOptions,
+DOCUMENTS, INFINITE = "documents.safetensors", "endless.safetensors"
+# By the names that `ms.attach` knows them by.
+INFINITE_KINDS: dict[str, type[InfiniteOptions]] = {
+    "infinite": InfiniteOptions,
+    "transformer_xl": TransformerXLOptions,
 }
 Shape = tuple[int, ...]
 Chosen = TypeVar("Chosen", bound=Config)
-About = TypeVar("About", "AboutDocuments", "AboutEndless")
+About = TypeVar("About", "AboutDocuments", "AboutInfinite")
 
 
 class AboutDocuments(BaseModel):
@@ -46,13 +45,17 @@ class AboutDocuments(BaseModel):
     width: int
 
 
-class AboutEndless(BaseModel):
-    """What stands beside the tensors of an endless memory."""
+def _kind(word: Any) -> Any:
+    return canonical("attached", word) if isinstance(word, str) else word
+
+
+class AboutInfinite(BaseModel):
+    """What stands beside the tensors of a memory of the past."""
 
     model_config = ConfigDict(strict=True)
 
     format: int = 0
-    kind: Literal["infinite", "cache", "EndlessOptions", "CacheOptions"]
+    kind: Annotated[Literal["infinite", "transformer_xl"], BeforeValidator(_kind)]
     options: dict[str, Any]
     base: str
     model: str
@@ -75,11 +78,11 @@ def read_documents(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any
     return tensors, about.model_dump()
 
 
-def read_endless(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors of an endless memory and what is said about them."""
-    path = Path(folder) / ENDLESS
-    tensors, about = _read(path, "endless", AboutEndless)
-    options_of(path, ENDLESS_KINDS[about.kind], about.options)
+def read_infinite(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors of a memory of the past and what is said about them."""
+    path = Path(folder) / INFINITE
+    tensors, about = _read(path, "endless", AboutInfinite)
+    options_of(path, INFINITE_KINDS[about.kind], about.options)
     return tensors, about.model_dump()
 
 

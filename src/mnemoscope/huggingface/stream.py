@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface import blocks as parts
-from mnemoscope.huggingface.documents import DocumentMemory
+from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.memories.state import State, StreamState
 from mnemoscope.models.model import Output
 

@@ -220,7 +220,7 @@ class Horizon:
         config = model.config
         if not isinstance(config, Infinite) or config.layers > 1 or config.sticky:
             return np.empty(0, dtype=np.int64)
-        if config.cached or config.compressed or config.chunk != self.window:
+        if config.mem_len or config.compressed_len or config.chunk != self.window:
             return np.empty(0, dtype=np.int64)
         return directions(plan_of(config), self.window, ages)
 

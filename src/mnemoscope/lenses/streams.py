@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, find
 from mnemoscope.core.seeds import derive
-from mnemoscope.huggingface import documents
 from mnemoscope.huggingface.blocks import words_of
-from mnemoscope.huggingface.documents import DocumentMemory
-from mnemoscope.huggingface.endless import EndlessMemory
+from mnemoscope.huggingface.documents import memory as documents
+from mnemoscope.huggingface.documents.memory import DocumentMemory
+from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 from mnemoscope.huggingface.loading import load_causal
 from mnemoscope.huggingface.stream import DocumentStream, HuggingFaceStream
 from mnemoscope.memories.state import StreamState
@@ -93,7 +93,7 @@ def open_stream(source: Any, *, document: str | None = None, **options: Any) -> 
     if isinstance(source, SequenceModel):
         source.eval()
         return Stream(source, name, source.config.vocab, source.config.limit, _device(source))
-    if isinstance(source, EndlessMemory):
+    if isinstance(source, InfiniteMemory):
         return Stream(source.eval(), name, words_of(source.base), None, _device(source.base))
     if isinstance(source, DocumentMemory):
         under = DocumentStream(source, document)

@@ -23,7 +23,7 @@ class Compressor(nn.Module):
     def __init__(self, config: Squeezing) -> None:
         super().__init__()
         self.kind, self.loss = config.compression, config.rebuilds
-        self.rate, self.size = config.rate, config.compressed
+        self.rate, self.size = config.rate, config.compressed_len
         if self.kind == "convolution":
             self.convolution = nn.Linear(config.rate * config.width, config.width)
         if self.loss == "autoencoding":

@@ -85,11 +85,11 @@ class GRU(Recurrent):
     memory: Literal["gru"] = "gru"
 
 
-class Transformer(ModelConfig):
+class TransformerBase(ModelConfig):
     """Pre-norm blocks of attention and feed-forward; what they look back at is the memory."""
 
     heads: int = Field(4, ge=1, description="attention heads; must divide width")
-    hidden: float = Field(4, gt=0, description="width of the feed-forward layer, in widths")
+    mlp_ratio: float = Field(4, gt=0, description="width of the feed-forward layer, in widths")
     tied: bool = Field(False, description="read out with the embedding's weights")
 
     @model_validator(mode="after")
@@ -97,7 +97,9 @@ class Transformer(ModelConfig):
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.inner < 1:
-            raise ValueError(f"hidden {self.hidden:g} leaves no feed-forward layer at this width")
+            raise ValueError(
+                f"mlp_ratio {self.mlp_ratio:g} leaves no feed-forward layer at this width"
+            )
         if self.tied and self.outputs not in (None, self.vocab):
             raise ValueError("a tied readout says what it reads: leave outputs unset")
         if getattr(self, "positions", None) == "rotary" and (self.width // self.heads) % 2:
@@ -109,7 +111,7 @@ class Transformer(ModelConfig):
     @property
     def inner(self) -> int:
         """Units of the feed-forward layer."""
-        return round(self.hidden * self.width)
+        return round(self.mlp_ratio * self.width)
 
     def build(self) -> SequenceModel:
         """Return the stack of blocks."""
@@ -118,10 +120,10 @@ class Transformer(ModelConfig):
         return transformer.build(self)
 
 
-class Attention(Transformer):
+class Transformer(TransformerBase):
     """Decoder Transformer; it keeps keys and values of the last tokens."""
 
-    memory: Literal["attention"] = "attention"
+    memory: Literal["transformer"] = "transformer"
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
         "rotary", description="how a token knows where it stands"
     )
@@ -140,16 +142,16 @@ class Attention(Transformer):
         return self.context
 
 
-class Relative(Transformer):
+class Relative(TransformerBase):
     """Attention by distance over a cache of what every layer was given for the last tokens."""
 
-    cached: int = Field(128, ge=0, description="tokens before the segment that are kept")
+    mem_len: int = Field(128, ge=0, description="tokens before the segment that are kept")
 
 
-class Cache(Relative):
+class TransformerXL(Relative):
     """Transformer-XL; every layer keeps what it was given for the last tokens (Dai 2019)."""
 
-    memory: Literal["cache"] = "cache"
+    memory: Literal["transformer_xl"] = "transformer_xl"
 
 
 Loss = Literal["attention", "autoencoding", "none"]
@@ -158,7 +160,7 @@ Loss = Literal["attention", "autoencoding", "none"]
 class Squeezing(Relative):
     """A cache whose oldest tokens are squeezed together."""
 
-    compressed: int = Field(128, ge=0, description="squeezed vectors that are kept")
+    compressed_len: int = Field(128, ge=0, description="squeezed vectors that are kept")
     rate: int = Field(4, ge=1, description="tokens squeezed into one vector")
     compression: Literal["convolution", "mean", "max", "most-used"] = Field(
         "convolution", description="how tokens are squeezed"
@@ -185,14 +187,14 @@ class Compressive(Squeezing):
     """Compressive Transformer; a second queue of squeezed tokens behind the cache (Rae 2019)."""
 
     memory: Literal["compressive"] = "compressive"
-    compressed: int = Field(128, ge=1, description="squeezed vectors that are kept")
+    compressed_len: int = Field(128, ge=1, description="squeezed vectors that are kept")
 
 
 class Infinite(Squeezing):
     """∞-former; what leaves the cache lives on in a signal of fixed size (Martins 2022)."""
 
     memory: Literal["infinite"] = "infinite"
-    compressed: int = Field(
+    compressed_len: int = Field(
         0, ge=0, description="squeezed vectors between cache and signal; 0 = none"
     )
     chunk: int = Field(64, ge=1, description="tokens written to the signal at once")
@@ -237,7 +239,7 @@ class Infinite(Squeezing):
         return self
 
 
-class Sparse(Transformer):
+class Sparse(TransformerBase):
     """Sparse Transformer; every layer looks at some of the tokens before it (Child 2019)."""
 
     memory: Literal["sparse"] = "sparse"

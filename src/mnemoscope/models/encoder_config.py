@@ -20,7 +20,7 @@ class Encoder(ModelConfig):
     width: int = Field(128, ge=1, description="size of the vector per token")
     layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of the encoder")
     heads: int = Field(4, ge=1, description="attention heads; must divide width")
-    hidden: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
+    mlp_ratio: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
     norm: Literal["pre", "post"] = Field(
         "pre", description="normalise before each part, or after its sum as the paper did"
     )

@@ -133,8 +133,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: EncoderStack) -> None:
         super().__init__()
-        self.expand = nn.Linear(config.width, config.hidden * config.width)
-        self.contract = nn.Linear(config.hidden * config.width, config.width)
+        self.expand = nn.Linear(config.width, config.mlp_ratio * config.width)
+        self.contract = nn.Linear(config.mlp_ratio * config.width, config.width)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """vectors (B, T, D) -> (B, T, D)."""

@@ -9,7 +9,6 @@ from mnemoscope.core.capacity import require
 from mnemoscope.models.config import (
     GRU,
     LSTM,
-    Attention,
     Infinite,
     ModelConfig,
     Recurrent,
@@ -17,6 +16,7 @@ from mnemoscope.models.config import (
     Sparse,
     Squeezing,
     Transformer,
+    TransformerBase,
 )
 from mnemoscope.models.encoder_config import Encoder
 from mnemoscope.models.translation_config import EncoderDecoder, RecurrentPair, Sourced
@@ -58,19 +58,23 @@ def _in_a_layer(config: ModelConfig) -> int:
         case RecurrentPair():
             return 4 * _CELLS[config.cell] * square
         case EncoderDecoder():
-            return (12 + 4 * config.hidden) * square
+            return (12 + 4 * config.mlp_ratio) * square
         case Encoder():
-            return (4 + 2 * config.hidden) * square
-        case Transformer():
+            return (4 + 2 * config.mlp_ratio) * square
+        case TransformerBase():
             return 4 * square + 2 * config.width * config.inner + _memory(config)
     return 0
 
 
-def _memory(config: Transformer) -> int:
+def _memory(config: TransformerBase) -> int:
     """What a memory adds to the matrices of attention."""
     square = config.width**2
     count = square if isinstance(config, Relative) else 0
-    if isinstance(config, Squeezing) and config.compressed and config.compression == "convolution":
+    if (
+        isinstance(config, Squeezing)
+        and config.compressed_len
+        and config.compression == "convolution"
+    ):
         count += config.rate * square
     if isinstance(config, Infinite):
         # Beside its matrices, those that fit the signal, which nobody learns.
@@ -87,11 +91,11 @@ def _table_rows(config: ModelConfig) -> int:
             return config.vocab + shared.get(config.embeddings, config.source_vocab + said)
         case Encoder():
             return config.vocab + (config.limit or 0)
-        case Attention():
+        case Transformer():
             return config.vocab + (0 if config.tied else said) + (config.limit or 0)
         case Sparse():
             places = sum(config.grid) if config.positions == "axes" else 0
             return config.vocab + (0 if config.tied else said) + places
-        case Transformer():
+        case TransformerBase():
             return config.vocab + (0 if config.tied else said)
     return config.vocab + said

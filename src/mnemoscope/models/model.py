@@ -14,7 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mnemoscope.core.aliases import canonical, renamed
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import model_kind
 from mnemoscope.memories.shapes import fault
 from mnemoscope.memories.state import StreamState as StreamState
 from mnemoscope.models.config import ModelConfig
@@ -211,6 +213,9 @@ class SequenceModel(nn.Module):
             return "it does not say which"
         # What an owner does not name, its version did not have yet: then it is as by default.
         usual = self.config.defaults()
+        theirs = renamed(ours, theirs)
+        if isinstance(theirs.get("memory"), str):
+            theirs["memory"] = canonical(model_kind(self.config.memory), theirs["memory"])
         theirs = {name: usual[name] for name in ours if name in usual} | theirs
         names = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
         said = (f"{n} is {theirs.get(n)} there, {ours.get(n)} here" for n in names)

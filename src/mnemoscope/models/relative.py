@@ -48,7 +48,7 @@ class RelativeAttention(nn.Module):
         self.position_bias = nn.Parameter(torch.zeros(heads, width // heads))
         self.out = nn.Linear(width, width)
         self.compressor = None
-        if isinstance(config, Squeezing) and config.compressed > 0:
+        if isinstance(config, Squeezing) and config.compressed_len > 0:
             self.compressor = Compressor(config)
         self.queries, self.keys = Tap(), Tap()
         self.looks = Tap()  # attention weights (B, H, T, S), computed when somebody looks
@@ -128,9 +128,9 @@ class RelativeAttention(nn.Module):
             else:
                 compressed, left = compressed.leave(self.compressor.size, self.signal.chunk)
         elif self.signal is not None:
-            cache, left = cache.leave(self.config.cached, self.signal.chunk)
+            cache, left = cache.leave(self.config.mem_len, self.signal.chunk)
         else:
-            cache = cache.last(self.config.cached)
+            cache = cache.last(self.config.mem_len)
         if self.signal is not None and signal is not None and left is not None:
             for number, tokens in enumerate(left.tokens.unbind(1)):
                 rows = None if left.present is None else left.present[:, number]
@@ -140,11 +140,11 @@ class RelativeAttention(nn.Module):
     def _leave(self, cache: CacheState, used: Tensor | None) -> tuple[CacheState, Left | None]:
         assert self.compressor is not None
         if used is None:
-            return cache.leave(self.config.cached, self.compressor.rate)
+            return cache.leave(self.config.mem_len, self.compressor.rate)
         # How much a token was used travels with it as one more coordinate.
         marked = torch.cat((cache.inputs, used[:, :, None].to(cache.inputs.dtype)), 2)
         kept, left = CacheState(marked, cache.visible).leave(
-            self.config.cached, self.compressor.rate
+            self.config.mem_len, self.compressor.rate
         )
         return CacheState(kept.inputs[:, :, :-1], kept.visible), left
 

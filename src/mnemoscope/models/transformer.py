@@ -1,4 +1,4 @@
-"""Decoder Transformer: pre-norm blocks around attention over some memory.
+"""Decoder TransformerBase: pre-norm blocks around attention over some memory.
 
 Shapes: B rows, T tokens, D width, H heads, E = D / H.
 """
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mnemoscope.memories.attention import AttentionState, append, attend
 from mnemoscope.memories.shapes import Wanted
-from mnemoscope.models.config import Attention, Relative, Transformer
+from mnemoscope.models.config import Relative, Transformer, TransformerBase
 from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.model import Context, SequenceModel, Tap, show
 from mnemoscope.models.positions import Positions, rotate
@@ -60,7 +60,9 @@ class Block(nn.Module):
     ``attention(vectors, state, context) -> (vectors, state)``.
     """
 
-    def __init__(self, config: Transformer, attention: SelfAttention | RelativeAttention) -> None:
+    def __init__(
+        self, config: TransformerBase, attention: SelfAttention | RelativeAttention
+    ) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(config.width)
         self.attention = attention
@@ -90,11 +92,11 @@ class Block(nn.Module):
         return F.dropout(branch, self.dropout) if self.training and self.dropout else branch
 
 
-def build(config: Transformer) -> SequenceModel:
+def build(config: TransformerBase) -> SequenceModel:
     """Build the model that a config describes."""
     check_size(config)
     positions = Positions("none", config.width)
-    if isinstance(config, Attention):
+    if isinstance(config, Transformer):
         positions = Positions(
             config.positions,
             config.width,
@@ -108,8 +110,8 @@ def build(config: Transformer) -> SequenceModel:
     return model
 
 
-def _attention(config: Transformer) -> SelfAttention | RelativeAttention:
+def _attention(config: TransformerBase) -> SelfAttention | RelativeAttention:
     if isinstance(config, Relative):
         return RelativeAttention(config)
-    assert isinstance(config, Attention)
+    assert isinstance(config, Transformer)
     return SelfAttention(config.width, config.heads, config.context, config.dropout)

@@ -76,12 +76,12 @@ class Luong(RecurrentPair):
 class EncoderDecoder(Sourced):
     """The Transformer of "Attention is all you need" (Vaswani 2017)."""
 
-    memory: Literal["transformer"] = "transformer"
+    memory: Literal["encoder_decoder"] = "encoder_decoder"
     layers: int = Field(
         2, ge=1, le=MOST_LAYERS, description="layers of the encoder, and of the decoder"
     )
     heads: int = Field(4, ge=1, description="attention heads; must divide width")
-    hidden: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
+    mlp_ratio: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
     norm: Literal["pre", "post"] = Field(
         "pre", description="normalise before each part, or after its sum as the paper did"
     )

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.scope import records, shelf
+from mnemoscope.scope import records, run_index
 
 Json = dict[str, Any]
 
@@ -22,13 +22,13 @@ class Library:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._found = shelf.Found([], False)
+        self._found = run_index.Found([], False)
         self._when = 0.0
 
-    def _items(self, kind: str) -> list[shelf.Item]:
+    def _items(self, kind: str) -> list[run_index.Item]:
         with self._lock:
             if not self._when or time.monotonic() - self._when > KEPT:
-                self._found = shelf.scan(self.root)
+                self._found = run_index.scan(self.root)
                 self._when = time.monotonic()
             return [item for item in self._found.items if item.kind == kind]
 
@@ -36,8 +36,8 @@ class Library:
         """All there is, in a few words each."""
         return {
             "root": records.shown(self.root.name or str(self.root)),
-            "studies": [shelf.study_of(item) for item in self._items("study")],
-            "runs": [shelf.run_of(item) for item in self._items("run")],
+            "studies": [run_index.study_of(item) for item in self._items("study")],
+            "runs": [run_index.run_of(item) for item in self._items("run")],
             "huggingface": [item.id for item in self._items("huggingface")],
             "documents": [item.id for item in self._items("documents")],
             "cut": self._found.cut,
@@ -45,7 +45,7 @@ class Library:
 
     def news(self) -> Json:
         """What can change while a page is open: how far studies and runs are."""
-        studies = [shelf.study_of(item) for item in self._items("study")]
+        studies = [run_index.study_of(item) for item in self._items("study")]
         runs = [
             {"id": item.id, "step": records.last_step(item.path)[0]}
             for item in self._items("run")
@@ -55,20 +55,20 @@ class Library:
 
     def study(self, name: str) -> Json:
         """One study with all its runs."""
-        item = shelf.find(self.root, name, "study")
+        item = run_index.find(self.root, name, "study")
         prefix = "" if name == "." else f"{name}/"
         runs = [run for run in self._items("run") if run.name.startswith(f"{prefix}runs/")]
         return {
-            **shelf.study_of(item),
-            "runs": [shelf.run_of(run) for run in runs],
+            **run_index.study_of(item),
+            "runs": [run_index.run_of(run) for run in runs],
             "config": records.text(item.path / "study.yaml"),
         }
 
     def run(self, name: str) -> Json:
         """One run with its training curves."""
-        item = shelf.find(self.root, name, "run")
+        item = run_index.find(self.root, name, "run")
         return {
-            **shelf.run_of(item),
+            **run_index.run_of(item),
             "config": records.text(item.path / "config.yaml"),
             "curves": curves(records.metrics(item.path)),
         }

@@ -12,10 +12,10 @@ import uvicorn
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.scope.connection import Connection
-from mnemoscope.scope.desk import Desk
 from mnemoscope.scope.guard import Guard, is_local
 from mnemoscope.scope.library import Library
 from mnemoscope.scope.server import build
+from mnemoscope.scope.sessions import Sessions
 
 # Connections at a time; those of a browser stay open for a while.
 MOST_CONNECTIONS = 256
@@ -48,7 +48,7 @@ class Page:
             ) from error
         local = is_local(host) and is_local(str(where[0]))
         token = None if local else secrets.token_urlsafe(24)
-        app = Guard(build(Library(root), Desk(root, given), texts), host, token)
+        app = Guard(build(Library(root), Sessions(root, given), texts), host, token)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self.socket.getsockname()[1]}/"
         if token is not None:

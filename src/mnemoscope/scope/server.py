@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 
 from mnemoscope.core.bounded import opened
 from mnemoscope.core.errors import UserError
-from mnemoscope.scope import colours, desk, texts
+from mnemoscope.scope import colours, sessions, texts
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.library import Library
 
@@ -57,9 +57,9 @@ class Ask(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     model: str = Field(max_length=1100)
-    text: str = Field(max_length=desk.MOST_CHARACTERS + 1)
-    segment: int = Field(32, ge=1, le=desk.LONGEST_SEGMENT)
-    segments: int | None = Field(None, ge=1, le=desk.MOST_SEGMENTS)
+    text: str = Field(max_length=sessions.MOST_CHARACTERS + 1)
+    segment: int = Field(32, ge=1, le=sessions.LONGEST_SEGMENT)
+    segments: int | None = Field(None, ge=1, le=sessions.MOST_SEGMENTS)
     document: str | None = Field(None, max_length=1100)
 
 
@@ -69,10 +69,10 @@ class Turn(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     reading: str = Field(max_length=64)
-    segment: int = Field(ge=0, le=desk.MOST_SEGMENTS)
+    segment: int = Field(ge=0, le=sessions.MOST_SEGMENTS)
 
 
-def build(library: Library, table: desk.Desk, books: Path | None) -> FastAPI:
+def build(library: Library, table: sessions.Sessions, books: Path | None) -> FastAPI:
     """The application over a folder of runs, models that can be opened, and a folder of texts."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     _explain(app)
@@ -185,7 +185,7 @@ def _explain(app: FastAPI) -> None:
             return Response(content, status_code=code, media_type="application/json")
 
     answer(UserError, 400, str)
-    answer(desk.BusyError, 503, str)
+    answer(sessions.BusyError, 503, str)
     answer(HTTPException, None, lambda error: str(error.detail))
     answer(RequestValidationError, 422, _invalid)
     # A model can fail in any way; the page says in which.

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from mnemoscope.core.aliases import canonical
 from mnemoscope.core.bounded import parse_yaml, read_text
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.files import held
-from mnemoscope.studies.kept import plain
 from mnemoscope.training.config import RunConfig
 
 # What only a run has that was begun: without its config nobody can say what it is of.
@@ -41,21 +41,31 @@ def _places(first: Path) -> Any:
 
 
 def _is_of(home: Path, config: RunConfig) -> bool:
-    """Compares plain values: a file that nobody has checked is not built into anything."""
     path = home / "config.yaml"
     try:
         found = parse_yaml(read_text(path), str(path))
     except UserError:
         return False
-    wanted = parse_yaml(config.to_yaml(), "config")
-    if not isinstance(found, dict) or set(found) != set(wanted):
+    if not isinstance(found, dict) or set(found) != {"task", "model", "training"}:
         return False
-    kinds = {"task": config.task, "model": config.model, "training": config.training}
-    return all(same_options(found[part], wanted[part], kinds[part]) for part in wanted)
+    return (
+        same_options(found["task"], config.task, "name", "task", config.task_name)
+        and same_options(found["model"], config.model, "name", config.task.models, config.memory)
+        and same_options(found["training"], config.training)
+    )
 
 
-def same_options(found: Any, wanted: dict[str, Any], config: Config) -> bool:
-    """Whether two sets of plain values mean the same; an option that was not there yet had its
-    default."""
-    defaults = plain(type(config).model_construct().model_dump(mode="json"))
-    return isinstance(found, dict) and {**defaults, **found} == {**defaults, **wanted}
+def same_options(found: Any, config: Config, key: str = "", kind: str = "", name: str = "") -> bool:
+    """Whether plain values mean the same as a config; an option that is not there has its default.
+
+    Under ``key`` they must say ``name``, which is of a ``kind`` in the registry.
+    """
+    if not isinstance(found, dict):
+        return False
+    said = found.get(key, "")
+    if not isinstance(said, str) or (canonical(kind, said) if kind else said) != name:
+        return False
+    try:
+        return type(config).make(**{k: v for k, v in found.items() if k != key}) == config
+    except (UserError, TypeError):  # TypeError: keys that are no words
+        return False

@@ -31,7 +31,7 @@ def step_flop(model: Sparse, length: int, batch: int) -> float:
 
     Forward two for every weight and token, and 4·D for every pair and layer; backward twice that.
     """
-    block = (4 + 2 * model.hidden) * model.width**2
+    block = (4 + 2 * model.mlp_ratio) * model.width**2
     weights = model.layers * block + model.width * (model.outputs or model.vocab)
     pairs = sum(
         pattern.pairs(length) / len(groups) for groups in model.patterns for pattern in groups

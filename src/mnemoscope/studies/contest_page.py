@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mnemoscope.lenses.looks import Looks, LooksResult
+from mnemoscope.lenses.attention_maps import AttentionMaps, LooksResult
 from mnemoscope.memories.pattern import Pattern, hops
 from mnemoscope.plots.figure import Reference, Series, lines
-from mnemoscope.plots.gallery import tiles
+from mnemoscope.plots.images import tiles
 from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.contest import last_bits
 from mnemoscope.studies.sentences import ranked
@@ -198,7 +198,7 @@ def watch(result: dict[str, Any], runs: Path) -> dict[str, LooksResult]:
             continue
         run = Run.open(runs / row["run"])
         batch = run.config.task.batch(0, WATCHED, seed=0, split="valid")
-        lens = Looks()
+        lens = AttentionMaps()
         lens.observe(run.model(), torch.from_numpy(batch.tokens))
         seen[name] = lens.result()
     return seen

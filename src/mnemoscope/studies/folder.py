@@ -105,7 +105,7 @@ def _options(folder: Path, name: str, config: Study) -> dict[str, Any]:
         raise UserError(f"cannot read {folder}: {error.strerror or error}") from error
     if begun and os.path.lexists(mark):
         found = _read_mark(mark)
-        if not same_options(found, wanted, config):
+        if not same_options(found, config, "study", "study", name):
             raise UserError(
                 f"{folder} holds a study with other options (see {mark}); choose another --out"
             )

@@ -62,7 +62,7 @@ def fitted(memory: str, budget: int, **options: Any) -> ModelConfig:
     """
     kind = find("memory", memory)
     width = int(options["width"])
-    thin, thick = (kind.make(**options, hidden=units / width) for units in (1, 2))
+    thin, thick = (kind.make(**options, mlp_ratio=units / width) for units in (1, 2))
     unit = count(thick) - count(thin)
     units = 1 + (budget - count(thin)) // unit
     if units < 1:
@@ -70,5 +70,5 @@ def fitted(memory: str, budget: int, **options: Any) -> ModelConfig:
             f"{memory} has {count(thin)} parameters at width {width} with the thinnest "
             f"feed-forward layer; {budget} are too few"
         )
-    fitting: ModelConfig = kind.make(**options, hidden=units / width)
+    fitting: ModelConfig = kind.make(**options, mlp_ratio=units / width)
     return fitting

@@ -8,11 +8,12 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, model_validator
 
+from mnemoscope.core.aliases import now_called
 from mnemoscope.core.bounded import parse_yaml
 from mnemoscope.core.capacity import require
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.core.registry import find, parts_of
+from mnemoscope.core.registry import find, parts_of, registered
 from mnemoscope.data.batch import Task
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.models.footprint import describe, training_bytes
@@ -36,7 +37,7 @@ class Training(Config):
     segment: int | None = Field(
         None, ge=1, description="tokens read at once; none = whole episodes, 128 of endless text"
     )
-    horizon: int = Field(1, ge=1, description="segments through which the gradient flows")
+    tbptt: int = Field(1, ge=1, description="segments back through which gradients flow")
     accumulate: int = Field(1, ge=1, description="parts a step is cut into, to save memory")
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto = bfloat16 where the accelerator has it"
@@ -72,7 +73,7 @@ class RunConfig:
 
         A name that two parts share can be written in full, for example ``model.width``.
         """
-        kinds = _kinds(task, memory)
+        task, memory, kinds = _kinds(task, memory)
         parts: dict[str, dict[str, Any]] = {part: {} for part in kinds}
         for key, value in options.items():
             part, name = _place(key, kinds)
@@ -152,7 +153,7 @@ class RunConfig:
     @property
     def stretch(self) -> int:
         """Tokens of an endless stream that one step reads and learns through."""
-        return self.segment * self.training.horizon
+        return self.segment * self.training.tbptt
 
     @property
     def bytes(self) -> int:
@@ -215,7 +216,7 @@ class RunConfig:
         # Written in full, so that a change replaces the value from the file.
         names = content["task"]["name"], content["model"]["name"]
         try:
-            kinds = _kinds(*names)
+            *_, kinds = _kinds(*names)
         except UserError as error:
             raise type(error)(f"{where}: {error}") from error
         for key, value in (changes or {}).items():
@@ -223,20 +224,23 @@ class RunConfig:
         return cls.of(*names, options)
 
 
-def _kinds(task: str, model: str) -> dict[str, Any]:
-    """The three parts of a config as classes."""
+def _kinds(task: str, model: str) -> tuple[str, str, dict[str, Any]]:
+    """Task and model as they are registered, and the three parts of a config as classes."""
     kind = find("task", task)
-    return {"task": kind, "model": find(kind.models, model), "training": Training}
+    parts = {"task": kind, "model": find(kind.models, model), "training": Training}
+    return registered("task", task), registered(kind.models, model), parts
 
 
 def _place(key: str, kinds: dict[str, type[Config]]) -> tuple[str, str]:
     """Find the part of the config an option belongs to."""
     part, dot, name = key.partition(".")
+    word = name if dot and part in kinds else key
+    meant = {part: now_called(kind.model_fields, word) for part, kind in kinds.items()}
     if dot and part in kinds:
-        return part, name
-    owners = [part for part, kind in kinds.items() if key in kind.model_fields]
+        return part, meant[part]
+    owners = [part for part, kind in kinds.items() if meant[part] in kind.model_fields]
     if len(owners) == 1:
-        return owners[0], key
+        return owners[0], meant[owners[0]]
     if owners:
         full = " or ".join(f"{owner}.{key}" for owner in owners)
         raise UserError(f"option {key!r} could mean {full}: write it in full")

@@ -220,8 +220,8 @@ class _Trainer:
 
         length = self.config.segment if carries else settings.segment or tokens.shape[1]
         total = torch.zeros(2, device=self.device)
-        for begin in range(0, tokens.shape[1], length * settings.horizon):
-            end = min(begin + length * settings.horizon, tokens.shape[1])
+        for begin in range(0, tokens.shape[1], length * settings.tbptt):
+            end = min(begin + length * settings.tbptt, tokens.shape[1])
             # A stretch without questions only fills the memory: nothing to learn from it here.
             asked = bool((batch.targets[:, begin:end] != NO_QUESTION).any())
             loss, extra = torch.zeros(2, device=self.device).unbind()

@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+from mnemoscope.core.aliases import canonical, renamed
 from mnemoscope.training.config import RunConfig
 
 # More differences than these are another config altogether.
@@ -30,9 +31,13 @@ def differences(
     wrote it did not have it yet. Names in ``free`` may differ.
     """
     kinds: dict[str, Any] = {"task": now.task, "model": now.model, "training": now.training}
+    names = {"task": "task", "model": now.task.models}
     found = []
     for part, values in now.plain().items():
-        known, usual = recorded.get(part, {}), kinds[part].defaults()
+        known = renamed(values, recorded.get(part, {}))
+        if isinstance(known.get("name"), str):
+            known["name"] = canonical(names[part], known["name"])
+        usual = kinds[part].defaults()
         for name in dict.fromkeys([*values, *known]):
             was, here = known.get(name, usual.get(name)), values.get(name)
             if f"{part}.{name}" not in free and was != here:

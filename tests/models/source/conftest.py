@@ -18,7 +18,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "luong": {},
     "luong feeding": {"feeding": True, "layers": 2},
     "luong feeding lstm": {"feeding": True, "cell": "lstm"},
-    "transformer": {"heads": 2},
+    "encoder_decoder": {"heads": 2},
     "transformer post": {"heads": 2, "norm": "post"},
 }
 

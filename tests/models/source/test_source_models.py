@@ -116,12 +116,12 @@ def test_the_state_of_one_vector_stays_small_and_that_of_attention_grows(make, d
     assert size("vector lstm", 3) == size("vector lstm", 30) == 2 * 2 * 8 * 4
     assert size("bahdanau", 30) == size("luong", 30) == (1 + 30) * 8 * 4
     layers, count = 2, 8
-    assert size("transformer", 30) == layers * 2 * 30 * 8 * 4 + count
+    assert size("encoder_decoder", 30) == layers * 2 * 30 * 8 * 4 + count
 
 
 def test_shared_embeddings_are_one_matrix(make):
     for choice, matrices in (("separate", 3), ("tied", 2), ("shared", 1)):
-        model = make("transformer", source_vocab=11, embeddings=choice)
+        model = make("encoder_decoder", source_vocab=11, embeddings=choice)
         weights = (model.embedding.weight, model.source_embedding.weight, model.readout.weight)
         assert len({id(weight) for weight in weights}) == matrices
 
@@ -154,4 +154,4 @@ def test_what_is_refused(make, draw, padded):
     with pytest.raises(UserError, match="width 9 is odd"):
         make("vector", width=9)
     with pytest.raises(UserError, match="width 8 is not a multiple of heads 3"):
-        make("transformer", heads=3)
+        make("encoder_decoder", heads=3)

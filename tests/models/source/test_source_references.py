@@ -100,7 +100,7 @@ def same_weights(model) -> nn.Transformer:
         config.heads,
         config.layers,
         config.layers,
-        config.hidden * config.width,
+        config.mlp_ratio * config.width,
         0.0,
         norm_first=config.norm == "pre",
         batch_first=True,
@@ -139,7 +139,7 @@ def same_weights(model) -> nn.Transformer:
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
-@pytest.mark.parametrize("kind", ["transformer", "transformer post"])
+@pytest.mark.parametrize("kind", ["encoder_decoder", "transformer post"])
 def test_the_transformer_equals_that_of_torch(kind, make, draw, padded):
     model = make(kind)
     theirs = same_weights(model).train()  # no dropout in it; eval would take another path
@@ -169,7 +169,7 @@ def test_the_transformer_equals_that_of_torch(kind, make, draw, padded):
 
 
 def test_watching_the_alignment_changes_nothing_and_weights_add_up(make, draw, padded):
-    model, target = make("transformer"), draw(3, 4)
+    model, target = make("encoder_decoder"), draw(3, 4)
     plain = model(target, model.encode(*padded)).logits
     with capture(model, "layers.*.cross.alignment") as seen:
         watched = model(target, model.encode(*padded)).logits

@@ -26,7 +26,9 @@ def test_a_translation_goes_on_bit_for_bit_from_a_saved_state(
     grad: bool,
 ) -> None:
     for seed, width in enumerate((10, 22, 30)):
-        model = make(kind, dtype=torch.float32, width=2 * width if "transformer" in kind else width)
+        model = make(
+            kind, dtype=torch.float32, width=2 * width if "encoder_decoder" in kind else width
+        )
         rows = 1 if seed % 2 else 3
         with torch.set_grad_enabled(grad):
             live: Any = model.encode(draw(rows, 9, vocab=SOURCES, seed=seed))

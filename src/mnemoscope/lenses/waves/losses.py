@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mnemoscope.activations.reader import Reader
 from mnemoscope.data.batch import NO_QUESTION
-from mnemoscope.data.hiding import hide
+from mnemoscope.data.masking import hide
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
 

@@ -51,7 +51,7 @@ class RelativeView:
                 "cache",
                 np.arange(recent, read),
                 1,
-                self.attention.config.cached,
+                self.attention.config.mem_len,
                 after.cache.nbytes,
             )
         )
@@ -65,7 +65,7 @@ class RelativeView:
                     f"compressed, {self.rate} tokens each",
                     begin + self.rate * np.arange(count),
                     self.rate,
-                    getattr(self.attention.config, "compressed", None),
+                    getattr(self.attention.config, "compressed_len", None),
                     after.compressed.nbytes,
                 )
             )

@@ -274,9 +274,9 @@ def _sizes(heard: Heard) -> Section:
                 LABELS[model],
                 facts[model]["parameters"],
                 trials[0]["state_bytes"],
-                options["cached"],
-                options.get("compressed") or options.get("basis") or 0,
-                round(options["hidden"], 3),
+                options["mem_len"],
+                options.get("compressed_len") or options.get("basis") or 0,
+                round(options["mlp_ratio"], 3),
                 round(float(np.mean([row["seconds"] for row in trials])), 1),
             ]
         )
@@ -292,7 +292,15 @@ def _sizes(heard: Heard) -> Section:
             "them with a thinner feed-forward layer.",
             Table(
                 "Size of model and state",
-                ["model", "parameters", "state bytes", "cached", "older", "hidden", "training s"],
+                [
+                    "model",
+                    "parameters",
+                    "state bytes",
+                    "mem_len",
+                    "older",
+                    "mlp_ratio",
+                    "training s",
+                ],
                 rows,
                 "State of one passage; cached and older: vectors a layer keeps of the last tokens "
                 "and of what is older; hidden: width of the feed-forward layer, in widths. "

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.core.registry import find
+from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.documents import Document, choose, read_documents
 from mnemoscope.data.text import Text
@@ -33,7 +33,7 @@ from mnemoscope.training.config import RunConfig, Training
 # The contenders, by the names that readers of the page will see.
 LABELS = {
     "none": "no memory",
-    "cache": label("cache"),
+    "transformer_xl": label("transformer_xl"),
     "compressive": label("compressive"),
     "infinite": label("infinite"),
     "infinite-fixed": f"{label('infinite')}, τ = 0.75",
@@ -77,7 +77,7 @@ class Books(Study):
         None, min_length=1, description="books to hold out, by name; none = drawn"
     )
     held_out: float = Field(0.15, gt=0, lt=1, description="share of the text to draw books for")
-    models: Annotated[tuple[str, ...], DISTINCT] = Field(
+    models: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         tuple(LABELS), min_length=1, description="which models to compare"
     )
     width: int = Field(64, ge=1, description="width of every model")
@@ -120,11 +120,11 @@ class Books(Study):
     def _memory(self, name: str) -> tuple[str, dict[str, Any]]:
         """A contender's memory, with ``vectors`` vectors a layer however it divides them."""
         half = self.vectors // 2
-        signal: dict[str, Any] = {"cached": half, "basis": half, "chunk": self._chunk}
+        signal: dict[str, Any] = {"mem_len": half, "basis": half, "chunk": self._chunk}
         return {
-            "none": ("cache", {"cached": 0}),
-            "cache": ("cache", {"cached": self.vectors}),
-            "compressive": ("compressive", {"cached": half, "compressed": half, "rate": RATE}),
+            "none": ("transformer_xl", {"mem_len": 0}),
+            "transformer_xl": ("transformer_xl", {"mem_len": self.vectors}),
+            "compressive": ("compressive", {"mem_len": half, "compressed_len": half, "rate": RATE}),
             "infinite": ("infinite", signal),
             "infinite-fixed": ("infinite", {**signal, "contraction": TAU}),
             "infinite-sticky": ("infinite", {**signal, "sticky": True, "bins": half}),
@@ -135,7 +135,7 @@ class Books(Study):
         from mnemoscope.studies.sizes import count, fitted
 
         shape = {"vocab": 256, "width": self.width, "layers": self.layers, "heads": self.heads}
-        memory, options = self._memory("cache")
+        memory, options = self._memory("transformer_xl")
         budget = count(find("memory", memory).make(**shape, **options))
         contenders = {name: self._memory(name) for name in self.models}
         return {
@@ -247,5 +247,5 @@ def listen(folder: Path, read: int, passages: int) -> dict[str, Any]:
 
 
 def _options(config: ModelConfig) -> dict[str, Any]:
-    names = ("cached", "compressed", "basis", "chunk", "hidden")
+    names = ("mem_len", "compressed_len", "basis", "chunk", "mlp_ratio")
     return {name: getattr(config, name) for name in names if hasattr(config, name)}

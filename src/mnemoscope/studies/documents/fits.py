@@ -12,9 +12,9 @@ import torch
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface.config import DocumentOptions, Guidance
-from mnemoscope.huggingface.documents import DocumentMemory
-from mnemoscope.huggingface.fitting import Fitted
-from mnemoscope.huggingface.reading import Reader
+from mnemoscope.huggingface.documents.fitting import Fitted
+from mnemoscope.huggingface.documents.losses import Reader
+from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.huggingface.texts import Documents
 from mnemoscope.studies.documents.base import cut, halves, small_model
 from mnemoscope.studies.documents.looks import LOOKS, shape_of

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from mnemoscope.huggingface import blocks as parts
-from mnemoscope.huggingface.contexts import direct_logits
-from mnemoscope.huggingface.documents import DocumentMemory
-from mnemoscope.huggingface.fitting import Fitted
-from mnemoscope.huggingface.reading import Reader
+from mnemoscope.huggingface.documents.contexts import direct_logits
+from mnemoscope.huggingface.documents.fitting import Fitted
+from mnemoscope.huggingface.documents.losses import Reader
+from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.huggingface.texts import Documents
 
 GRID = 17

@@ -172,7 +172,7 @@ class Evolution(Study):
             pairs = Translation.make(**self._options())
             vocab = {"vocab": pairs.vocab, "source_vocab": pairs.source_vocab}
             model = EncoderDecoder.make(**vocab, embeddings="shared", **shape)
-            return RunConfig("translation", pairs, "transformer", model, training)
+            return RunConfig("translation", pairs, "encoder_decoder", model, training)
         task = self._sentences("next" if objective == "LM" else "masked")
         encoder = Encoder.make(vocab=task.vocab, causal=objective == "LM", **shape)
         return RunConfig("sentences", task, "encoder", encoder, training)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemoscope.data.images import Images
-from mnemoscope.lenses.looks import LooksResult
+from mnemoscope.lenses.attention_maps import LooksResult
 from mnemoscope.plots.figure import Reference
-from mnemoscope.plots.gallery import slider, tiles
+from mnemoscope.plots.images import slider, tiles
 from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.contest_page import (
     WATCHED,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mnemoscope.data.copying import Copy
+from mnemoscope.data.copy import Copy
 from mnemoscope.lenses.gates import Gates
 from mnemoscope.plots.figure import Series, bars
 from mnemoscope.report.document import Figure, Section

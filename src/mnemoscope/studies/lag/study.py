@@ -19,8 +19,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
-from mnemoscope.core.registry import find
-from mnemoscope.data.copying import Copy
+from mnemoscope.core.registry import MEMORY_NAMES, find
+from mnemoscope.data.copy import Copy
 from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
@@ -51,8 +51,8 @@ class Lag(Study):
         },
     }
 
-    memories: Annotated[tuple[str, ...], DISTINCT] = Field(
-        ("rnn", "lstm", "gru", "attention"), min_length=1, description="which memories to compare"
+    memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
+        ("rnn", "lstm", "gru", "transformer"), min_length=1, description="which memories to compare"
     )
     parameters: int = Field(41_000, ge=1, description="size of every model")
     symbols: int = Field(8, ge=2, description="different symbols")
@@ -152,7 +152,7 @@ class Lag(Study):
         """What a memory needs to have a chance at the task, by the options it has."""
         fields = find("memory", memory).model_fields
         longest = max(*self.tested, self.trained) + 2 * self.items
-        options = {name: longest for name in ("context", "cached") if name in fields}
+        options = {name: longest for name in ("context", "mem_len") if name in fields}
         # One layer of attention cannot tell "the second symbol" from "a symbol".
         return {**options, "layers": 2} if "heads" in fields else options
 

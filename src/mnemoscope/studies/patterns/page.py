@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mnemoscope.lenses.looks import LooksResult
+from mnemoscope.lenses.attention_maps import LooksResult
 from mnemoscope.plots.figure import Reference
-from mnemoscope.plots.gallery import slider, tiles
+from mnemoscope.plots.images import slider, tiles
 from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.contest_page import (
     costs,

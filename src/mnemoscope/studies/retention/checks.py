@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mnemoscope.plots.figure import Reference, Series, lines
-from mnemoscope.plots.panels import panels
+from mnemoscope.plots.small_multiples import panels
 from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.retention.result import (
     Result,

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.core.registry import find
+from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.retention.episodes import RetentionOptions, questions
 from mnemoscope.report.document import Section
@@ -43,13 +43,13 @@ class Contestant:
     sizes: str
 
 
-HEADS = {"heads": 2, "hidden": 2.0}
+HEADS = {"heads": 2, "mlp_ratio": 2.0}
 VECTOR, TOKENS, QUEUE, SIGNAL = "one vector", "every token", "a queue", "a signal"
 CONTESTANTS = {
     "rnn": Contestant("rnn", "RNN", VECTOR, {}, "width", "widths"),
     "lstm": Contestant("lstm", "LSTM", VECTOR, {}, "width", "widths"),
     "gru": Contestant("gru", "GRU", VECTOR, {}, "width", "widths"),
-    "attention": Contestant("attention", "Transformer", TOKENS, HEADS, "width", "token_widths"),
+    "transformer": Contestant("transformer", "Transformer", TOKENS, HEADS, "width", "token_widths"),
     # A grid is crossed in two steps, so sparse attention needs a second layer.
     "strided": Contestant(
         "sparse", "strided", TOKENS, HEADS | {"layers": 2}, "width", "token_widths"
@@ -62,10 +62,12 @@ CONTESTANTS = {
         "width",
         "token_widths",
     ),
-    "cache": Contestant("cache", "Transformer-XL", QUEUE, HEADS, "cached", "kept"),
-    "compressive": Contestant("compressive", "Compressive", QUEUE, HEADS, "cached", "kept"),
-    "infinite": Contestant("infinite", "∞-former", SIGNAL, HEADS, "cached", "kept"),
-    "sticky": Contestant("infinite", "sticky", SIGNAL, HEADS | {"sticky": True}, "cached", "kept"),
+    "transformer_xl": Contestant(
+        "transformer_xl", "Transformer-XL", QUEUE, HEADS, "mem_len", "kept"
+    ),
+    "compressive": Contestant("compressive", "Compressive", QUEUE, HEADS, "mem_len", "kept"),
+    "infinite": Contestant("infinite", "∞-former", SIGNAL, HEADS, "mem_len", "kept"),
+    "sticky": Contestant("infinite", "sticky", SIGNAL, HEADS | {"sticky": True}, "mem_len", "kept"),
 }
 
 
@@ -97,7 +99,7 @@ class RetentionStudy(Study):
         },
     }  # fmt: skip
 
-    memories: Annotated[tuple[str, ...], DISTINCT] = Field(
+    memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         tuple(CONTESTANTS), min_length=1, description="which memories to compare"
     )
     widths: Annotated[tuple[int, ...], DISTINCT] = Field(
@@ -194,9 +196,9 @@ class RetentionStudy(Study):
         kind = find("memory", one.memory)
         options = {"vocab": self.task().vocab, "width": self.token_widths[-1]}
         options |= one.options | {one.turned: size}
-        turned_too = {"compressed": size, "basis": size, "chunk": size, "bins": 2 * size}
+        turned_too = {"compressed_len": size, "basis": size, "chunk": size, "bins": 2 * size}
         if one.memory == "infinite":
-            del turned_too["compressed"]
+            del turned_too["compressed_len"]
         if not one.options.get("sticky"):
             del turned_too["bins"]
         turned_too |= {"stride": self.stride, "summaries": max(1, self.stride // 4)}
@@ -210,7 +212,7 @@ class RetentionStudy(Study):
         one = CONTESTANTS[name]
         model = self.model(name, size)
         # What has a cache sees a whole segment at once: only segments make it use its memory.
-        whole = "cached" not in type(model).model_fields
+        whole = "mem_len" not in type(model).model_fields
         training = Training.make(
             steps=self.steps,
             batch=self.batch,
@@ -218,7 +220,7 @@ class RetentionStudy(Study):
             warmup=min(20, self.steps),
             seed=seed,
             segment=None if whole else self.segment,
-            horizon=1 if whole else -(-self.length // self.segment),
+            tbptt=1 if whole else -(-self.length // self.segment),
             evaluate_every=self.steps,
             evaluate_batches=4,
             checkpoint_every=max(200, self.steps // 5),

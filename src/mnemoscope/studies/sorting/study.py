@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.core.registry import find
+from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.data.sorting import Sorting as Task
 from mnemoscope.models.config import MOST_LAYERS
 from mnemoscope.report.document import Section
@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 
 # What is compared: a name, the memory it is, and what people call it.
 CONTENDERS = {
-    "xl": ("cache", "Transformer-XL"),
+    "transformer_xl": ("transformer_xl", "Transformer-XL"),
     "compressive": ("compressive", "Compressive"),
     "fixed": ("infinite", "∞-former, τ fixed"),
     "sticky": ("infinite", "∞-former, τ fixed, sticky"),
@@ -68,7 +68,7 @@ class SortingStudy(Study):
             "layers": 3,
             "width": 300,
             "heads": 6,
-            "hidden": 1,
+            "mlp_ratio": 1,
             "segment": 1024,
             "carried": 1536,
             "recent": 1024,
@@ -79,7 +79,7 @@ class SortingStudy(Study):
         },
     }
 
-    memories: Annotated[tuple[str, ...], DISTINCT] = Field(
+    memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         tuple(CONTENDERS), min_length=1, description="who takes part: " + ", ".join(CONTENDERS)
     )
     symbols: int = Field(20, ge=2, description="different symbols")
@@ -92,7 +92,7 @@ class SortingStudy(Study):
     layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of every model")
     width: int = Field(64, ge=1, description="width of every model")
     heads: int = Field(4, ge=1, description="attention heads")
-    hidden: int = Field(2, ge=1, description="width of the feed-forward layer, in widths")
+    mlp_ratio: int = Field(2, ge=1, description="width of the feed-forward layer, in widths")
     segment: int = Field(64, ge=1, description="tokens read at once, and written at once")
     carried: int = Field(64, ge=2, description="vectors a layer carries from segment to segment")
     recent: int = Field(0, ge=0, description="of these, tokens in the ∞-former's cache")
@@ -172,7 +172,7 @@ class SortingStudy(Study):
             layers=self.layers,
             width=self.width,
             heads=self.heads,
-            hidden=self.hidden,
+            mlp_ratio=self.mlp_ratio,
             **self._memory(name),
         )
         training = Training.make(
@@ -191,12 +191,12 @@ class SortingStudy(Study):
     def _memory(self, name: str) -> dict[str, Any]:
         """Options that give every model a state of ``carried`` vectors per layer."""
         if name == "xl":
-            return {"cached": self.carried}
+            return {"mem_len": self.carried}
         if name == "compressive":
             cached = self.recent or self.carried // 2
-            return {"cached": cached, "compressed": self.carried - cached, "rate": self.rate}
+            return {"mem_len": cached, "compressed_len": self.carried - cached, "rate": self.rate}
         # One write a segment: the cache then holds ``recent`` tokens at the end of every segment.
-        signal: dict[str, Any] = {"cached": self.recent, "basis": self.carried - self.recent}
+        signal: dict[str, Any] = {"mem_len": self.recent, "basis": self.carried - self.recent}
         signal |= {"chunk": self.segment}
         signal |= {"contraction": "equal" if name == "equal" else self.contraction}
         return signal | ({"sticky": True} if name == "sticky" else {})

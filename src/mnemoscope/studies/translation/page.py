@@ -244,9 +244,9 @@ def _alignments(result: dict[str, Any], runs: Path) -> Section:
 
 def _mask(result: dict[str, Any], runs: Path) -> list[Section]:
     """The masked self-attention of the Transformer, as its gradient shows it."""
-    if "transformer" not in _present(result):
+    if "encoder_decoder" not in _present(result):
         return []
-    run = Run.open(runs / trained(result, "transformer")[0]["run"])
+    run = Run.open(runs / trained(result, "encoder_decoder")[0]["run"])
     pair = result["shown"][len(result["shown"]) // 3]
     seen = Reach().observe(run.translator(), pair["source"], pair["reference"])
     words, said = len(seen.source), len(seen.said)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
-from mnemoscope.core.registry import find, model_kind
+from mnemoscope.core.registry import TRANSLATOR_NAMES, find, model_kind
 from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.translation import Translation
 from mnemoscope.data.vocabulary import SMALLEST_BPE
@@ -42,7 +42,7 @@ class TranslationStudy(Study):
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "paper": {
-            "models": ("vector", "bahdanau", "luong", "transformer"),
+            "models": ("vector", "bahdanau", "luong", "encoder_decoder"),
             "parameters": 10_000_000,
             "sentences": 200_000,
             "vocabulary_size": 8000,
@@ -56,8 +56,10 @@ class TranslationStudy(Study):
         },
     }
 
-    models: Annotated[tuple[str, ...], DISTINCT] = Field(
-        ("vector", "bahdanau", "transformer"), min_length=1, description="which models to compare"
+    models: Annotated[tuple[str, ...], TRANSLATOR_NAMES, DISTINCT] = Field(
+        ("vector", "bahdanau", "encoder_decoder"),
+        min_length=1,
+        description="which models to compare",
     )
     parameters: int = Field(300_000, ge=1, description="size of every model")
     corpus: str | None = Field(

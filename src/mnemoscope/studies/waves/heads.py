@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mnemoscope.plots.figure import Series, bars, heatmap, lines
-from mnemoscope.plots.gallery import slider
+from mnemoscope.plots.images import slider
 from mnemoscope.report.document import Figure, Section, Table
 
 if TYPE_CHECKING:

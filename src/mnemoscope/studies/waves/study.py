@@ -18,8 +18,8 @@ from pydantic import Field
 
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError
-from mnemoscope.data.blanks import Blanks
-from mnemoscope.data.echo import Echo
+from mnemoscope.data.delayed_answer import DelayedAnswer
+from mnemoscope.data.masked_lm import MaskedLM
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
 from mnemoscope.models.config import MOST_LAYERS
 from mnemoscope.models.encoder_config import Encoder
@@ -124,12 +124,12 @@ class WavesStudy(Study):
 
     def _run(self, objective: str, kind: str, seed: int) -> RunConfig:
         shared = {"objective": "next" if objective == "LM" else "masked", "length": self.length}
-        task: Echo | Blanks
+        task: DelayedAnswer | MaskedLM
         if self.source is None:
-            task = Echo.make(calls=self.calls, back=self.back, **shared)
+            task = DelayedAnswer.make(calls=self.calls, back=self.back, **shared)
         else:
             words = {"unit": self.unit, "vocabulary_size": self.vocabulary_size}
-            task = Blanks.make(source=self.source, **words, **shared)
+            task = MaskedLM.make(source=self.source, **words, **shared)
         model = Encoder.make(
             vocab=task.vocab,
             width=self.width,
@@ -152,7 +152,7 @@ class WavesStudy(Study):
             keep=self.looks + 1,
             device=self.device,
         )
-        name = "echo" if self.source is None else "blanks"
+        name = "delayed_answer" if self.source is None else "masked_lm"
         return RunConfig(name, task, "encoder", model, training)
 
     def _real(self) -> dict[str, Any] | None:

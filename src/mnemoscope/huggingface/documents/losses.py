@@ -17,7 +17,7 @@ from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface.texts import Documents, Segments
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.documents.memory import DocumentMemory
 
 # Segments read at once when nothing is learnt.
 AT_ONCE = 32

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from mnemoscope.activations.attention_interface import listening
 from mnemoscope.scope.frame import Step
-from mnemoscope.scope.ours import check, surprise
+from mnemoscope.scope.native_stream import check, surprise
 from mnemoscope.scope.views.attention import causal, look_at
 from mnemoscope.scope.views.plain import tensors
 from mnemoscope.scope.views.view import Json, Looked, Part, listed, packed, slots, spread
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.documents.memory import DocumentMemory
 
 # What families call the state that goes from one call to the next.
 CARRIED = ("past_key_values", "cache_params", "state")

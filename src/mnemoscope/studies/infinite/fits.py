@@ -15,21 +15,21 @@ import torch
 from torch import Tensor
 
 from mnemoscope.core.seeds import derive
-from mnemoscope.huggingface.config import EndlessOptions
-from mnemoscope.huggingface.endless import EndlessMemory
-from mnemoscope.huggingface.endless_fitting import lanes
+from mnemoscope.huggingface.config import InfiniteOptions
+from mnemoscope.huggingface.infinite.fitting import lanes
+from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 from mnemoscope.studies.documents.base import halves, small_model, train
-from mnemoscope.studies.past.study import KINDS
+from mnemoscope.studies.infinite.study import KINDS
 
 if TYPE_CHECKING:
-    from mnemoscope.studies.past.study import PastStudy
+    from mnemoscope.studies.infinite.study import InfiniteStudy
 
 ROWS = 64
 # Topics are read in this many streams when the memory learns, and each by itself to measure it.
 LANES = 8
 
 
-def measure(study: PastStudy, folder: Path, text: str, seed: int) -> dict[str, Any]:
+def measure(study: InfiniteStudy, folder: Path, text: str, seed: int) -> dict[str, Any]:
     """Attach every kind of memory to one model, in turn; plain values that JSON can hold."""
     if text == "made-up":
         model = _made_up_model(study, seed)
@@ -42,16 +42,16 @@ def measure(study: PastStudy, folder: Path, text: str, seed: int) -> dict[str, A
         read = [ids[: study.topic_read] for ids in topics if len(ids) >= 3 * window]
     found = {}
     for kind in KINDS:
-        options = EndlessOptions(
+        options = InfiniteOptions(
             window=window,
-            cached=0 if kind == "signal" else window // 2,
-            signal=kind != "cache",
+            mem_len=0 if kind == "signal" else window // 2,
+            signal=kind != "transformer_xl",
             basis=basis,
             seed=seed,
         )
-        memory = EndlessMemory(model, options)
+        memory = InfiniteMemory(model, options)
         try:
-            if kind != "cache":
+            if kind != "transformer_xl":
                 memory.fit(learnt, steps=study.steps, lr=study.lr, silent=True)
             found[kind] = _weigh(memory, read)
         finally:
@@ -59,7 +59,7 @@ def measure(study: PastStudy, folder: Path, text: str, seed: int) -> dict[str, A
     return found
 
 
-def _weigh(memory: EndlessMemory, read: Any) -> dict[str, Any]:
+def _weigh(memory: InfiniteMemory, read: Any) -> dict[str, Any]:
     found = memory.worth(read, silent=True)
     with torch.no_grad():
         state = memory(torch.as_tensor(read[0])[None, : 2 * memory.options.window]).state
@@ -74,14 +74,14 @@ def _weigh(memory: EndlessMemory, read: Any) -> dict[str, Any]:
     }
 
 
-def made_up(study: PastStudy, rows: int, length: int, seed: int, purpose: str) -> Tensor:
+def made_up(study: InfiniteStudy, rows: int, length: int, seed: int, purpose: str) -> Tensor:
     """Texts (R, T), each of a few words of its own, drawn again and again with equal chances."""
     generator = torch.Generator().manual_seed(derive(seed, "made-up", purpose))
     own = torch.rand(rows, study.words, generator=generator).argsort(1)[:, : study.own]
     return own.gather(1, torch.randint(study.own, (rows, length), generator=generator))
 
 
-def _made_up_model(study: PastStudy, seed: int) -> Any:
+def _made_up_model(study: InfiniteStudy, seed: int) -> Any:
     """A small GPT-NeoX that has read single windows only."""
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 

@@ -11,7 +11,7 @@ import numpy as np
 from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.documents.sentences import LOSS, every, said
-from mnemoscope.studies.past.study import KINDS
+from mnemoscope.studies.infinite.study import KINDS
 
 Result = dict[str, Any]
 PASTS = {"own": "its own past", "none": "no past", "other": "another text's past"}
@@ -59,7 +59,7 @@ def _table(result: Result, text: str, name: str) -> Table:
 
 
 def _made_up(result: Result) -> Section:
-    from mnemoscope.studies.past.fits import best_without_past
+    from mnemoscope.studies.infinite.fits import best_without_past
 
     name = "made-up signal"
     size = result["window"]

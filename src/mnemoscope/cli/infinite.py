@@ -1,4 +1,4 @@
-"""``mnemoscope past``: give a model an endless past, and ask on whole books what it is worth.
+"""``mnemoscope infinite``: attach a memory of all that was read, and ask what it is worth.
 
 Nothing here imports torch before a command has understood what it was asked for.
 """
@@ -7,46 +7,48 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cyclopts import App
 from rich.console import Console
 from rich.markup import escape
 
 from mnemoscope.cli.options import Options, check_file, configs, examples, pairs, within
-from mnemoscope.core.errors import UserError
+from mnemoscope.core.aliases import canonical
+from mnemoscope.core.errors import UserError, suggestion
 
 MOST_ROWS, MOST_TOKENS = 1 << 16, 1 << 40
 
-past = App(
-    name="past",
+infinite = App(
+    # "past" is what it was called first.
+    name=("infinite", "past"),
     help_format="plaintext",
-    help="Give a Hugging Face model an endless past, and see what it is worth.",
+    help="Attach an ∞-former's or Transformer-XL's memory to a Hugging Face model.",
 )
 
 
-@past.command(
+@infinite.command(
     name="fit",
     help_epilogue=examples(
-        "mnemoscope past fit --model models/small --text books/one.txt --out memories/past",
-        "mnemoscope past fit --model models/small --text books/one.txt --out memories/both "
-        "--layers 1,3 --window 64 --cached 32 --steps 500",
-        "mnemoscope past fit --model models/small --text books/one.txt --out memories/xl "
-        "--memory cache --cached 128 --steps 0",
+        "mnemoscope infinite fit --model models/small --text books/one.txt --out memories/infinite",
+        "mnemoscope infinite fit --model models/small --text books/one.txt --out memories/both "
+        "--layers 1,3 --window 64 --mem-len 32 --steps 500",
+        "mnemoscope infinite fit --model models/small --text books/one.txt --out memories/xl "
+        "--memory transformer_xl --mem-len 128 --steps 0",
     ),
 )
-def past_fit(
+def infinite_fit(
     *options: Options,
     model: str,
     text: list[Path],
     out: Path,
-    memory: Literal["infinite", "cache"] = "infinite",
+    memory: str = "infinite",
     rows: int = 8,
 ) -> None:
     """Attach a memory of all that was read before, and train it on long texts.
 
-    Options of the memory (--window, --basis, --layers, --cached, --sticky …) and of its training
-    (--steps, --lr, --learn, --horizon) can follow by name.
+    Options of the memory (--window, --basis, --layers, --mem-len, --sticky …) and of its training
+    (--steps, --lr, --learn, --tbptt) can follow by name.
 
     Parameters
     ----------
@@ -57,22 +59,24 @@ def past_fit(
     out
         A new folder for the memory, and for the model if it learns too (--learn all).
     memory
-        infinite, the signal of the ∞-former; or cache, the last keys of Transformer-XL.
+        infinite, the signal of the ∞-former; or transformer_xl, the last keys and values.
     rows
         Streams that the texts are cut into, read side by side.
     """
-    from mnemoscope.huggingface.config import CacheOptions, EndlessOptions, PastFitting
+    from mnemoscope.huggingface.config import InfiniteFitting, InfiniteOptions, TransformerXLOptions
 
-    kind = EndlessOptions if memory == "infinite" else CacheOptions
+    kinds = {"infinite": InfiniteOptions, "transformer_xl": TransformerXLOptions}
+    if (name := canonical("attached", memory)) not in kinds:
+        raise UserError(f"unknown memory {memory!r}; {suggestion(memory, kinds)}")
     within("rows", rows, 1, MOST_ROWS)
-    chosen, fitting = configs(pairs(options), kind, PastFitting)
+    chosen, fitting = configs(pairs(options), kinds[name], InfiniteFitting)
     fitting.check(chosen)
     from mnemoscope.huggingface.saving import check_destination, keep
 
     check_destination(out)
     from mnemoscope.data.documents import read_text
-    from mnemoscope.huggingface.endless import EndlessMemory
-    from mnemoscope.huggingface.endless_fitting import streams_of
+    from mnemoscope.huggingface.infinite.fitting import streams_of
+    from mnemoscope.huggingface.infinite.memory import InfiniteMemory
     from mnemoscope.huggingface.limits import check_options
     from mnemoscope.huggingface.loading import load_config, load_model
     from mnemoscope.huggingface.quiet import quiet
@@ -82,10 +86,10 @@ def past_fit(
     check_options(load_config(model), chosen)
     texts = [read_text(path) for path in text]
     base, tokenizer = load_model(model)
-    attached = EndlessMemory(base, chosen)
+    attached = InfiniteMemory(base, chosen)
     learnt = attached if fitting.learn == "all" else attached.readers
     check_destination(out, sum(one.numel() * one.element_size() for one in learnt.parameters()))
-    most = chosen.window * fitting.horizon * max(1, fitting.steps) + 1
+    most = chosen.window * fitting.tbptt * max(1, fitting.steps) + 1
     losses = attached.fit(streams_of(texts, tokenizer, rows, most), **fitting.model_dump())
 
     def write(folder: Path) -> Path:
@@ -103,9 +107,9 @@ def past_fit(
     Console().print(f"[bold]memory[/bold]  {escape(str(home))}  ({said})", soft_wrap=True)
 
 
-@past.command(
+@infinite.command(
     help_epilogue=examples(
-        "mnemoscope past worth memories/past --text books/two.txt --text books/three.txt"
+        "mnemoscope infinite worth memories/infinite --text books/two.txt --text books/three.txt"
     )
 )
 def worth(
@@ -142,11 +146,11 @@ def worth(
 
 def _open(folder: Path, model: str | None) -> tuple[Any, Any]:
     """The memory in a folder on its model, and the tokenizer."""
-    from mnemoscope.huggingface.endless import EndlessMemory, read_saved
+    from mnemoscope.huggingface.infinite.memory import InfiniteMemory, read_saved
     from mnemoscope.huggingface.loading import load_model
 
     name = model or read_saved(folder)[1]["model"]
     if not name:
         raise UserError(f"the memory in {folder} does not say which model it is for: --model NAME")
     base, tokenizer = load_model(name)
-    return EndlessMemory.load(folder, base), tokenizer
+    return InfiniteMemory.load(folder, base), tokenizer

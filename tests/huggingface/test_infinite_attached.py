@@ -12,14 +12,14 @@ from hf_families import FAMILIES, WORDS, build, prompt
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.huggingface.endless import EndlessMemory
-from mnemoscope.huggingface.endless_fitting import lanes
-from mnemoscope.huggingface.signals import query_weight
+from mnemoscope.huggingface.infinite.fitting import lanes
+from mnemoscope.huggingface.infinite.memory import InfiniteMemory
+from mnemoscope.huggingface.infinite.signals import query_weight
 
 OPTIONS: dict[str, Any] = {"window": 8, "basis": 8}
 
 
-def speaking(memory: EndlessMemory) -> EndlessMemory:
+def speaking(memory: InfiniteMemory) -> InfiniteMemory:
     """Let a memory that has learnt nothing say something."""
     torch.manual_seed(3)
     for reader in memory.readers:
@@ -28,7 +28,7 @@ def speaking(memory: EndlessMemory) -> EndlessMemory:
 
 
 @torch.no_grad()
-def read(memory: EndlessMemory, tokens: torch.Tensor, pieces: list[int]) -> Any:
+def read(memory: InfiniteMemory, tokens: torch.Tensor, pieces: list[int]) -> Any:
     state, logits = None, []
     for piece in tokens.split(pieces, 1):
         out = memory(piece, state)
@@ -40,7 +40,7 @@ def read(memory: EndlessMemory, tokens: torch.Tensor, pieces: list[int]) -> Any:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("cached", [0, 3])
 def test_pieces_of_any_length_are_one_stream(family: str, cached: int) -> None:
-    memory = speaking(ms.attach(build(family), "infinite", cached=cached, **OPTIONS))
+    memory = speaking(ms.attach(build(family), "infinite", mem_len=cached, **OPTIONS))
     tokens = prompt(2, 29)
     whole, end = read(memory, tokens, [29])
     for pieces in ([8, 8, 8, 5], [1] * 29, [11, 2, 16]):
@@ -52,7 +52,7 @@ def test_pieces_of_any_length_are_one_stream(family: str, cached: int) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("options", [{"cached": 3}, {"sticky": True}])
+@pytest.mark.parametrize("options", [{"mem_len": 3}, {"sticky": True}])
 def test_every_row_is_a_stream_of_its_own(family: str, options: dict[str, Any]) -> None:
     """Padded on either side, cut anywhere, reset and picked, a row reads as it would alone."""
     memory = speaking(ms.attach(build(family), "infinite", **options, **OPTIONS))
@@ -87,7 +87,7 @@ def test_every_row_is_a_stream_of_its_own(family: str, options: dict[str, Any]) 
 
 
 def test_padding_changes_no_gradient() -> None:
-    memory = speaking(ms.attach(build("llama"), "infinite", cached=3, gate=True, **OPTIONS))
+    memory = speaking(ms.attach(build("llama"), "infinite", mem_len=3, gate=True, **OPTIONS))
     tokens = prompt(2, 30)
     mask = torch.ones(2, 30, dtype=torch.bool)
     mask[1, :11] = False
@@ -124,7 +124,7 @@ def test_without_a_past_it_is_the_base(family: str) -> None:
 def test_the_cache_is_that_of_transformer_xl(family: str) -> None:
     """With rotary positions a window sees exactly the last keys; one window back is the base."""
     model = build(family, layers=1)
-    memory = ms.attach(model, "cache", window=8, cached=4)
+    memory = ms.attach(model, "transformer_xl", window=8, mem_len=4)
     tokens = prompt(2, 16)
     with torch.no_grad():
         found = memory(tokens).logits
@@ -136,7 +136,7 @@ def test_the_cache_is_that_of_transformer_xl(family: str) -> None:
 
 def test_learned_positions_read_carried_tokens_again() -> None:
     model = build("gpt2")
-    memory = ms.attach(model, "cache", window=8, cached=4)
+    memory = ms.attach(model, "transformer_xl", window=8, mem_len=4)
     tokens = prompt(1, 16)
     with torch.no_grad():
         found = memory(tokens).logits[:, 8:]
@@ -216,7 +216,7 @@ def test_only_the_memory_learns_or_all() -> None:
         model = build("gpt_neox", layers=1)
         before = {name: weight.clone() for name, weight in model.state_dict().items()}
         memory = ms.attach(model, "infinite", gate=horizon > 1, **OPTIONS)
-        losses = memory.fit(streams, steps=12, learn=learn, horizon=horizon, lr=1e-2)
+        losses = memory.fit(streams, steps=12, learn=learn, tbptt=horizon, lr=1e-2)
         assert losses[-1] < losses[0]
         same = all(torch.equal(before[name], w) for name, w in model.state_dict().items())
         assert same is (learn == "memory")
@@ -264,11 +264,11 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
         expected = memory(prompt(1, 20)).logits
     memory.save(tmp_path)
     memory.detach()
-    again = EndlessMemory.load(tmp_path, model)
+    again = InfiniteMemory.load(tmp_path, model)
     with torch.no_grad():
         assert torch.equal(again(prompt(1, 20)).logits, expected)
     with pytest.raises(UserError, match="another base"):
-        EndlessMemory.load(tmp_path, build("gpt2"))
+        InfiniteMemory.load(tmp_path, build("gpt2"))
 
 
 def test_a_bfloat16_base_with_sticky_memory() -> None:
@@ -286,7 +286,7 @@ def test_a_bfloat16_base_with_sticky_memory() -> None:
         ({"window": 200}, "has 128"),
         ({"layers": (7,)}, "layer 7 does not exist"),
         ({"signal": False}, "no memory"),
-        ({"cached": 300}, "less than window"),
+        ({"mem_len": 300}, "less than window"),
         ({"heads": 5, "window": 8}, "not a multiple"),
         ({"windw": 8}, "did you mean 'window'"),
     ],
@@ -315,7 +315,7 @@ def test_calls_that_cannot_be() -> None:
     with pytest.raises(UserError, match="not from this memory"):
         memory(prompt(2, 4), ms.build("gru", vocab=WORDS)(prompt(2, 4)).state)
     with pytest.raises(UserError, match="no weights of its own"):
-        ms.attach(build("gpt2"), "cache", window=8, cached=2).fit(prompt(2, 40), steps=1)
+        ms.attach(build("gpt2"), "transformer_xl", window=8, mem_len=2).fit(prompt(2, 40), steps=1)
     with pytest.raises(UserError, match="too short"):
         memory.fit(prompt(2, 4), steps=1)
     with pytest.raises(UserError, match="two windows"):

@@ -6,7 +6,7 @@ import torch
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.looks import Looks
+from mnemoscope.lenses.attention_maps import AttentionMaps
 from mnemoscope.memories.pattern import Pattern
 from mnemoscope.models.model import SequenceModel
 
@@ -19,7 +19,7 @@ def small(pattern: str = "strided,fixed") -> SequenceModel:
 
 def test_weights_are_means_over_rows_and_heads_however_they_come() -> None:
     model, tokens = small(), torch.randint(9, (6, 14))
-    whole, parts = Looks(), Looks()
+    whole, parts = AttentionMaps(), AttentionMaps()
     whole.observe(model, tokens)
     for part in tokens.split([1, 3, 2]):
         parts.observe(model, part)
@@ -37,7 +37,7 @@ def test_even_looks_have_the_distance_of_an_even_look() -> None:
         for layer in model.layers:
             for weight in layer.attention.qkv.parameters():
                 weight.zero_()  # all scores are equal
-    lens = Looks()
+    lens = AttentionMaps()
     lens.observe(model, torch.randint(9, (3, 11)))
     found = lens.result()
     np.testing.assert_allclose(found.distances, np.broadcast_to(found.even, (3, 2)), rtol=1e-5)
@@ -47,7 +47,7 @@ def test_even_looks_have_the_distance_of_an_even_look() -> None:
 
 
 def test_an_image_is_seen_from_a_pixel() -> None:
-    lens = Looks()
+    lens = AttentionMaps()
     lens.observe(small("dense"), torch.randint(9, (2, 12)))
     found = lens.result()
     seen = found.seen_from(5, (3, 4))  # token 5 has read the pixels 0 to 4
@@ -59,10 +59,10 @@ def test_an_image_is_seen_from_a_pixel() -> None:
 
 def test_mistakes_are_named() -> None:
     with pytest.raises(UserError, match="nothing was observed yet"):
-        Looks().result()
+        AttentionMaps().result()
     with pytest.raises(UserError, match="gru memory has no looks"):
-        Looks().observe(ms.build("gru", vocab=9), torch.zeros(1, 4, dtype=torch.long))
-    lens = Looks()
+        AttentionMaps().observe(ms.build("gru", vocab=9), torch.zeros(1, 4, dtype=torch.long))
+    lens = AttentionMaps()
     lens.observe(small(), torch.zeros(1, 8, dtype=torch.long))
     with pytest.raises(UserError, match="one lens per length"):
         lens.observe(small(), torch.zeros(1, 9, dtype=torch.long))

@@ -9,11 +9,11 @@ from pydantic import Field
 
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import Batch, Split
-from mnemoscope.data.hiding import hide
+from mnemoscope.data.masking import hide
 from mnemoscope.data.passages import Passages
 
 
-class Blanks(Passages):
+class MaskedLM(Passages):
     """The next token of a passage, or the tokens that were hidden in it.
 
     The passage ``memory``, M hides a token, a dot asks nothing:

@@ -75,10 +75,19 @@ def test_a_cache_needs_no_training(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     memory, text = str(tmp_path / "memory"), str(home / "one.txt")
-    common = ["--model", str(home / "model"), "--text", text, "--out", memory, "--memory", "cache"]
-    assert run("fit", *common, "--window", "8", "--cached", "4") == 2
+    common = [
+        "--model",
+        str(home / "model"),
+        "--text",
+        text,
+        "--out",
+        memory,
+        "--memory",
+        "transformer_xl",
+    ]
+    assert run("fit", *common, "--window", "8", "--mem-len", "4") == 2
     assert "set learn to all, or steps to 0" in capsys.readouterr().err
-    assert run("fit", *common, "--window", "8", "--cached", "4", "--steps", "0") == 0
+    assert run("fit", *common, "--window", "8", "--mem-len", "4", "--steps", "0") == 0
     assert run("worth", memory, "--text", text) == 0
     assert "gain over none" in capsys.readouterr().out
 
@@ -95,7 +104,10 @@ def test_a_cache_needs_no_training(
         (["--window", "8", "--basis", "99999999"], "basis: input should be less"),
         (["--window", "8", "--steps", "-1"], "steps: input should be greater"),
         (["--window", "8", "--lr", "inf"], "lr: input should be a finite number"),
-        (["--memory", "cache", "--window", "8", "--cached", "4"], "a cache has no weights"),
+        (
+            ["--memory", "transformer_xl", "--window", "8", "--mem-len", "4"],
+            "a cache has no weights",
+        ),
         (["--rows", "-1", "--window", "8"], "--rows must be from 1 to"),
         (["--rows", "0", "--window", "8"], "--rows must be from 1 to"),
     ],
@@ -130,7 +142,7 @@ class Counting:
 
 
 def test_no_more_of_a_text_is_tokenised_than_is_read() -> None:
-    from mnemoscope.huggingface.endless_fitting import lanes, streams_of
+    from mnemoscope.huggingface.infinite.fitting import lanes, streams_of
     from mnemoscope.huggingface.texts import first_ids
 
     text = "the kettle sang" * 100_000

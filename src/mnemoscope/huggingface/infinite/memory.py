@@ -24,29 +24,29 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.seeds import derive
 from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface import limits, saved
-from mnemoscope.huggingface import windows as held
-from mnemoscope.huggingface.config import CacheOptions, EndlessOptions, PastFitting
+from mnemoscope.huggingface.config import InfiniteFitting, InfiniteOptions, TransformerXLOptions
+from mnemoscope.huggingface.infinite import windows as held
+from mnemoscope.huggingface.infinite.signals import ReadHook, Reading, SignalReader, is_read
+from mnemoscope.huggingface.infinite.windows import LayerPast, Windows, WindowState
 from mnemoscope.huggingface.saving import keep
-from mnemoscope.huggingface.signals import ReadHook, Reading, SignalReader, is_read
-from mnemoscope.huggingface.windows import LayerPast, Windows, WindowState
 from mnemoscope.memories.state import StreamState
 from mnemoscope.models.model import Output
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.endless_fitting import PastWorth
+    from mnemoscope.huggingface.infinite.fitting import PastWorth
 
-FILE = saved.ENDLESS
-read_saved = saved.read_endless
+FILE = saved.INFINITE
+read_saved = saved.read_infinite
 
 
-class EndlessMemory(nn.Module):
+class InfiniteMemory(nn.Module):
     """``out = memory(tokens, state)``: the model with all that it read before.
 
     ``memory.base`` stays the model it was: called by itself it reads no past, and inside
     ``with memory.past(state)`` it reads, in `generate` too, but writes nothing.
     """
 
-    def __init__(self, model: Any, options: EndlessOptions) -> None:
+    def __init__(self, model: Any, options: InfiniteOptions) -> None:
         super().__init__()
         self.base, self.options = model, options
         self.blocks = [*parts.find_blocks(model)]
@@ -54,8 +54,8 @@ class EndlessMemory(nn.Module):
         chosen = sorted({parts.block_index(len(self.blocks), i) for i in listed})
         self.reading = chosen if options.signal else []
         rotary = any("rotary" in name for name, _ in model.named_modules())
-        self.windows = Windows(options.window, options.cached, rotary)
-        limits.check_window(model.config, options, 0 if self.windows.moves else options.cached)
+        self.windows = Windows(options.window, options.mem_len, rotary)
+        limits.check_window(model.config, options, 0 if self.windows.moves else options.mem_len)
         attentions = [parts.find_attention(self.blocks[index]) for index in self.reading]
         if any(is_read(attention) for attention in attentions):
             raise UserError("the model has an endless memory already: detach() that one first")
@@ -121,17 +121,17 @@ class EndlessMemory(nn.Module):
         return Output(found, state)
 
     def fit(self, streams: Tensor, **options: Any) -> list[float]:
-        """Learn to read the past from streams (R, T); `PastFitting` has the options.
+        """Learn to read the past from streams (R, T); `InfiniteFitting` has the options.
 
         Returns the loss of every step. `lanes` cuts a text into streams.
         """
-        from mnemoscope.huggingface.endless_fitting import fit
+        from mnemoscope.huggingface.infinite.fitting import fit
 
-        return fit(self, streams, PastFitting.make(**options))
+        return fit(self, streams, InfiniteFitting.make(**options))
 
     def worth(self, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False) -> PastWorth:
         """Read whole texts, token ids each, and compare their own past with none and another's."""
-        from mnemoscope.huggingface.endless_fitting import worth
+        from mnemoscope.huggingface.infinite.fitting import worth
 
         return worth(self, texts, silent)
 
@@ -277,7 +277,9 @@ class EndlessMemory(nn.Module):
     def write(self, folder: Path) -> Path:
         """Do as `save` does, or raise."""
         about = {
-            "kind": "cache" if isinstance(self.options, CacheOptions) else "infinite",
+            "kind": "transformer_xl"
+            if isinstance(self.options, TransformerXLOptions)
+            else "infinite",
             "options": self.options.model_dump(mode="json"),
             "base": parts.fingerprint(self.base),
             "model": getattr(self.base.config, "_name_or_path", ""),
@@ -286,12 +288,12 @@ class EndlessMemory(nn.Module):
         return saved.write_memory(folder / FILE, tensors, "endless", about)
 
     @classmethod
-    def load(cls, folder: str | Path, model: Any) -> EndlessMemory:
+    def load(cls, folder: str | Path, model: Any) -> InfiniteMemory:
         """Attach a memory that was saved to the base that it was trained with."""
         tensors, about = read_saved(folder)
         if about["base"] != parts.fingerprint(model):
             raise UserError(f"the memory in {folder} belongs to another base model: load that one")
-        memory = cls(model, saved.ENDLESS_KINDS[about["kind"]].make(**about["options"]))
+        memory = cls(model, saved.INFINITE_KINDS[about["kind"]].make(**about["options"]))
         try:
             if memory.reading:
                 memory.readers.load_state_dict(tensors)

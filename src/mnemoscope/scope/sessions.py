@@ -18,7 +18,7 @@ import torch
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.scope.frame import frame
-from mnemoscope.scope.subjects import Stream, Subject, open_subject
+from mnemoscope.scope.models import Stream, Subject, open_subject
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Reading:
         self.frames.append(json.dumps(seen).encode())
 
 
-class Desk:
+class Sessions:
     """Opens models by the names that the page knows, and lets them read."""
 
     def __init__(self, root: Path, given: list[str]) -> None:

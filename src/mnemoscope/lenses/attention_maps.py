@@ -19,7 +19,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.sparse import SparseAttention
 from mnemoscope.plots.figure import heatmap
-from mnemoscope.plots.gallery import slider
+from mnemoscope.plots.images import slider
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -84,7 +84,7 @@ class LooksResult:
         return pixels.reshape(-1, *shape)
 
 
-class Looks:
+class AttentionMaps:
     """Watch the attention of a model: ``observe`` batches of equal length, then ``result``."""
 
     def __init__(self) -> None:

@@ -14,15 +14,15 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface import saved
 from mnemoscope.huggingface.config import DocumentOptions, Fitting, Guidance
+from mnemoscope.huggingface.documents.representations import first_keys
+from mnemoscope.huggingface.documents.store import DocumentStore
 from mnemoscope.huggingface.loading import load_tokenizer
-from mnemoscope.huggingface.representations import first_keys
 from mnemoscope.huggingface.saving import keep
-from mnemoscope.huggingface.store import DocumentStore
 from mnemoscope.huggingface.texts import Documents
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.contexts import Contexts, Split, Words
-    from mnemoscope.huggingface.fitting import Fitted
+    from mnemoscope.huggingface.documents.contexts import Contexts, Split, Words
+    from mnemoscope.huggingface.documents.fitting import Fitted
 
 FILE = saved.DOCUMENTS
 read_saved = saved.read_documents
@@ -163,7 +163,7 @@ class DocumentMemory:
         **options: Any,
     ) -> Fitted:
         """Learn the documents; see `Fitting` for the options. Forgets what was learnt before."""
-        from mnemoscope.huggingface.fitting import fit
+        from mnemoscope.huggingface.documents.fitting import fit
 
         settings = Fitting.make(**options)
         self.cutting = {}
@@ -186,7 +186,7 @@ class DocumentMemory:
         Without ``keep`` only its representation is learnt and nothing changes for the others.
         With ``keep``, the texts of the others, all are learnt on together: more is remembered.
         """
-        from mnemoscope.huggingface.fitting import fit
+        from mnemoscope.huggingface.documents.fitting import fit
 
         settings = Fitting.make(**options)
         if name in self.names:
@@ -218,7 +218,7 @@ class DocumentMemory:
 
     def contexts(self, texts: Texts | None = None, **options: Any) -> Contexts:
         """Losses under the right, wrong, random and no document, and which one is named."""
-        from mnemoscope.huggingface.contexts import contexts
+        from mnemoscope.huggingface.documents.contexts import contexts
 
         return contexts(self, self._known_texts(texts), **options)
 
@@ -228,13 +228,13 @@ class DocumentMemory:
 
     def words(self, entry: int, top: int = 8) -> Words:
         """Which words an entry makes likelier, and which less likely."""
-        from mnemoscope.huggingface.contexts import words
+        from mnemoscope.huggingface.documents.contexts import words
 
         return words(self, entry, top)
 
     def split(self, name: str, texts: Texts | None = None) -> Split:
         """How much of the gain is raising a document's words, how much lowering others."""
-        from mnemoscope.huggingface.contexts import split
+        from mnemoscope.huggingface.documents.contexts import split
 
         return split(self, name, self._known_texts(texts))
 

@@ -16,7 +16,7 @@ from mnemoscope.huggingface.texts import Documents
 from mnemoscope.memories.documents import SHINGLE, project, starting_keys, tfidf
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.documents.memory import DocumentMemory
 
 
 def first_keys(memory: DocumentMemory, given: Documents) -> Tensor:

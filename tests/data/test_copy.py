@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION, Batch, Task
-from mnemoscope.data.copying import Copy
+from mnemoscope.data.copy import Copy
 
 
 def test_the_drawn_example(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import mnemoscope as ms
 from mnemoscope.memories.cache import CacheState, append, attend, by_key
-from mnemoscope.models.config import Cache
+from mnemoscope.models.config import TransformerXL
 from mnemoscope.models.positions import waves
 
 ROWS, HEADS, SIZE = 2, 2, 3
@@ -105,7 +105,7 @@ def test_the_cache_holds_the_last_tokens_of_every_row(
 
 def test_a_cache_as_long_as_the_stream_is_attention_over_all_of_it() -> None:
     torch.manual_seed(0)
-    model = ms.build("cache", vocab=9, width=8, layers=2, heads=2, cached=32).double()
+    model = ms.build("transformer_xl", vocab=9, width=8, layers=2, heads=2, mem_len=32).double()
     tokens = torch.randint(9, (2, 24))
     whole = model(tokens).logits
     state, pieces = None, []
@@ -118,7 +118,7 @@ def test_a_cache_as_long_as_the_stream_is_attention_over_all_of_it() -> None:
 
 def test_a_short_cache_forgets_what_left_it() -> None:
     torch.manual_seed(0)
-    model = ms.build("cache", vocab=9, width=8, layers=1, heads=2, cached=4).double()
+    model = ms.build("transformer_xl", vocab=9, width=8, layers=1, heads=2, mem_len=4).double()
     tokens = torch.randint(9, (1, 10))
     other = tokens.clone()
     other[0, 1] = (other[0, 1] + 1) % 9
@@ -132,7 +132,7 @@ def test_a_short_cache_forgets_what_left_it() -> None:
 
 
 def test_state_bytes_are_one_vector_a_token_and_layer() -> None:
-    model = ms.build("cache", vocab=9, width=8, layers=3, heads=2, cached=5)
+    model = ms.build("transformer_xl", vocab=9, width=8, layers=3, heads=2, mem_len=5)
     state = model(torch.randint(9, (2, 40))).state
     assert state.nbytes == 2 * 3 * 5 * 8 * 4
     shapes = {tuple(tensor.shape) for _, tensor in state.tensors()}
@@ -140,7 +140,7 @@ def test_state_bytes_are_one_vector_a_token_and_layer() -> None:
 
 
 def test_the_gradient_flows_into_the_cache_until_it_is_cut() -> None:
-    model = ms.build("cache", vocab=9, width=8, heads=2, cached=8).double()
+    model = ms.build("transformer_xl", vocab=9, width=8, heads=2, mem_len=8).double()
     tokens = torch.randint(9, (1, 12))
     first = model(tokens[:, :6])
 
@@ -160,7 +160,7 @@ def test_the_gradient_flows_into_the_cache_until_it_is_cut() -> None:
 
 @pytest.mark.parametrize("width", [8, 6])
 def test_distances_are_sinusoids(width: int) -> None:
-    model = Cache.make(vocab=5, width=width, heads=2).build().double()
+    model = TransformerXL.make(vocab=5, width=width, heads=2).build().double()
     layer = model.layers[0].attention
     table = waves(torch.arange(3), width)
     for distance in range(3):

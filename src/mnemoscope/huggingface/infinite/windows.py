@@ -47,12 +47,12 @@ class Windows:
     """Where windows begin, and what is held, as functions of the tokens a row has read.
 
     size    tokens of a window
-    cached  tokens carried over into the next
+    mem_len  tokens carried over into the next
     moves   whether keys can be carried (rotary positions); else their tokens are read again
     """
 
     size: int
-    cached: int
+    mem_len: int
     moves: bool
 
     def filled(self, count: int) -> int:
@@ -61,7 +61,7 @@ class Windows:
 
     def keys(self, count: int) -> int:
         """Keys held: those carried over, and those of the window."""
-        carried = self.cached if count >= self.size else 0
+        carried = self.mem_len if count >= self.size else 0
         begun = self.filled(count) > 0
         return self.filled(count) + (carried if self.moves or begun else 0)
 
@@ -71,11 +71,11 @@ class Windows:
 
     def tokens(self, count: int) -> int:
         """Tokens held, to be read again."""
-        return 0 if self.moves else min(count, self.cached)
+        return 0 if self.moves else min(count, self.mem_len)
 
     def first(self, count: int) -> int:
         """The position of the next token to be fed."""
-        return count if self.moves and self.cached else self.keys(count)
+        return count if self.moves and self.mem_len else self.keys(count)
 
 
 @dataclass(frozen=True)

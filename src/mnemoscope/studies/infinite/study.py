@@ -19,13 +19,13 @@ from mnemoscope.studies.trials import measure_all
 
 KINDS = {
     "signal": "∞-former's signal",
-    "cache": "Transformer-XL's cache",
+    "transformer_xl": "Transformer-XL's cache",
     "both": "cache and signal",
 }
 TEXTS = ("made-up", "topics")
 
 
-class PastStudy(Study):
+class InfiniteStudy(Study):
     """Options of the study; presets change them."""
 
     title: ClassVar[str] = "What is an attached past worth?"
@@ -87,13 +87,13 @@ class PastStudy(Study):
 
     def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
         """Say and draw what was seen."""
-        from mnemoscope.studies.past import page as past_page
+        from mnemoscope.studies.infinite import page as past_page
 
         return past_page.tell(result)
 
 
-def _measure(study: PastStudy, folder: Path, name: str) -> dict[str, Any]:
-    from mnemoscope.studies.past.fits import measure
+def _measure(study: InfiniteStudy, folder: Path, name: str) -> dict[str, Any]:
+    from mnemoscope.studies.infinite.fits import measure
 
     text, _, seed = name.split()
     return measure(study, folder, text, int(seed))

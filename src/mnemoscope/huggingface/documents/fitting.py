@@ -18,12 +18,12 @@ from mnemoscope.core.progress import progress
 from mnemoscope.core.seeds import derive
 from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface.config import Fitting, Guidance
-from mnemoscope.huggingface.reading import Reader
+from mnemoscope.huggingface.documents.losses import Reader
 from mnemoscope.huggingface.texts import Documents
 from mnemoscope.memories.guidance import terms
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.documents.memory import DocumentMemory
 
 # Gradients and selections are recorded about this often when nobody says how often.
 RECORDED = 20

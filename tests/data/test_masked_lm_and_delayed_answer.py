@@ -7,13 +7,13 @@ import torch
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
-from mnemoscope.data.blanks import Blanks
-from mnemoscope.data.echo import Echo
+from mnemoscope.data.delayed_answer import DelayedAnswer
+from mnemoscope.data.masked_lm import MaskedLM
 from mnemoscope.training.config import RunConfig
 
 
 def test_calls_are_answered_so_many_tokens_later():
-    task = Echo.make(objective="next", calls=5, back=4, answered=0.8, length=200)
+    task = DelayedAnswer.make(objective="next", calls=5, back=4, answered=0.8, length=200)
     batch = task.batch(0, 40, seed=1)
     words = np.concatenate((batch.tokens, batch.targets[:, -1:]), 1)
     assert np.array_equal(batch.tokens[:, 1:], batch.targets[:, :-1])
@@ -26,7 +26,7 @@ def test_calls_are_answered_so_many_tokens_later():
     assert np.ptp((words < 5).reshape(40, -1)[:, 4:].mean(0).reshape(-1, 197)) < 0.6
 
 
-@pytest.mark.parametrize("kind", [Echo, Blanks])
+@pytest.mark.parametrize("kind", [DelayedAnswer, MaskedLM])
 def test_what_is_hidden_is_asked_for(kind):
     task = kind.make(length=32)
     plain = kind.make(length=32, objective="next").batch(3, 50, seed=2).tokens
@@ -42,10 +42,10 @@ def test_what_is_hidden_is_asked_for(kind):
 
 def test_who_looks_ahead_may_not_be_asked_for_the_next_token():
     with pytest.raises(UserError, match="reads the answers"):
-        RunConfig.of("echo", "encoder", {"objective": "next"}).check()
-    RunConfig.of("echo", "encoder", {"objective": "next", "causal": True}).check()
+        RunConfig.of("delayed_answer", "encoder", {"objective": "next"}).check()
+    RunConfig.of("delayed_answer", "encoder", {"objective": "next", "causal": True}).check()
     with pytest.raises(UserError, match="no call is answered"):
-        Echo.make(length=5, back=7)
+        DelayedAnswer.make(length=5, back=7)
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned", "rotary", "none"])

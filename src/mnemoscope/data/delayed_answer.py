@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import Batch, Split, Task
-from mnemoscope.data.hiding import hide
+from mnemoscope.data.masking import hide
 
 
-class Echo(Task):
+class DelayedAnswer(Task):
     """The next token, or hidden ones, of sequences of calls and answers.
 
     Capital letters are calls, small ones answers. ``back`` tokens after a call comes its answer

@@ -12,7 +12,7 @@ import pytest
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.files import held
-from mnemoscope.scope import records, shelf, texts
+from mnemoscope.scope import records, run_index, texts
 from mnemoscope.scope.library import Library, curves
 from mnemoscope.training.config import RunConfig
 
@@ -48,7 +48,7 @@ def test_a_running_study_says_how_far_it_is(study: Path) -> None:
 
 
 def test_a_study_nobody_has_touched_for_a_while_has_stopped(study: Path) -> None:
-    old = time.time() - 2 * shelf.RECENT
+    old = time.time() - 2 * run_index.RECENT
     for path in study.rglob("*"):
         os.utime(path, (old, old))
     found = Library(study.parent).study("lag-quick")
@@ -56,9 +56,9 @@ def test_a_study_nobody_has_touched_for_a_while_has_stopped(study: Path) -> None
     assert found["active"] == []
 
 
-@pytest.mark.skipif(not shelf.LOCKS.is_file(), reason="this system does not list what is held")
+@pytest.mark.skipif(not run_index.LOCKS.is_file(), reason="this system does not list what is held")
 def test_a_study_that_is_held_runs_even_when_it_writes_nothing(study: Path) -> None:
-    old = time.time() - 2 * shelf.RECENT
+    old = time.time() - 2 * run_index.RECENT
     for path in study.rglob("*"):
         os.utime(path, (old, old))
     library = Library(study.parent)
@@ -111,7 +111,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "outside" / "config.yaml").write_text("task: {name: secret}")
     (inner / "out").symlink_to(tmp_path / "outside")
     (inner / "a" / "round").symlink_to(inner)
-    assert [item.name for item in shelf.scan(inner).items] == ["a"]
+    assert [item.name for item in run_index.scan(inner).items] == ["a"]
 
 
 def test_passages_are_cut_from_the_start_of_a_line(tmp_path: Path) -> None:

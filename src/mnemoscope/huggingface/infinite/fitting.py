@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.progress import progress
 from mnemoscope.huggingface import blocks as parts
-from mnemoscope.huggingface.config import PastFitting
+from mnemoscope.huggingface.config import InfiniteFitting
 from mnemoscope.huggingface.loading import check_ids
 from mnemoscope.huggingface.texts import PER_TOKEN, first_ids
 from mnemoscope.memories.state import StreamState
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.endless import EndlessMemory
+    from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 
 Floats = NDArray[np.float64]
 RESAMPLED = 1000
@@ -59,14 +59,14 @@ def streams_of(texts: Sequence[str], tokenizer: Any, rows: int, most: int) -> Te
     return torch.tensor([stream[: min(map(len, streams))] for stream in streams])
 
 
-def fit(memory: EndlessMemory, streams: Tensor, options: PastFitting) -> list[float]:
+def fit(memory: InfiniteMemory, streams: Tensor, options: InfiniteFitting) -> list[float]:
     """Read streams (R, T) window by window and learn; returns the loss of every step.
 
     The past is carried from step to step and begins anew with the streams.
     """
     device = next(memory.base.parameters()).device
     check_ids("the model", streams, parts.words_of(memory.base))
-    stretch = memory.options.window * options.horizon
+    stretch = memory.options.window * options.tbptt
     if streams.dim() != 2 or streams.shape[1] < stretch + 1:
         raise UserError(
             f"streams of shape {tuple(streams.shape)} are too short: {stretch + 1} tokens are "
@@ -162,7 +162,7 @@ def _mean(values: Floats, axes: tuple[int, int] | None) -> Any:
 
 @torch.no_grad()
 def worth(
-    memory: EndlessMemory, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False
+    memory: InfiniteMemory, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False
 ) -> PastWorth:
     """Read whole texts side by side, each from its beginning to its end."""
     window, device = memory.options.window, next(memory.base.parameters()).device

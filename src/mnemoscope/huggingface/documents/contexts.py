@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.seeds import derive
 from mnemoscope.huggingface import blocks as parts
-from mnemoscope.huggingface.reading import Reader
+from mnemoscope.huggingface.documents.losses import Reader
 from mnemoscope.huggingface.texts import Documents
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.documents import DocumentMemory
+    from mnemoscope.huggingface.documents.memory import DocumentMemory
 
 Floats = NDArray[np.float64]
 RESAMPLED = 1000

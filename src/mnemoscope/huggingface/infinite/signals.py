@@ -20,7 +20,7 @@ from mnemoscope.models.longterm import LongTerm
 from mnemoscope.models.model import Context
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.endless import EndlessMemory
+    from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 
 
 @dataclass
@@ -83,7 +83,7 @@ class SignalReader(nn.Module):
 class ReadHook:
     """The hook behind an attention layer: adds what is found, notes what was given."""
 
-    def __init__(self, memory: EndlessMemory, place: int) -> None:
+    def __init__(self, memory: InfiniteMemory, place: int) -> None:
         self.memory, self.place = memory, place
 
     def __call__(self, module: nn.Module, given: Any, named: Any, output: Any) -> Any:

@@ -20,12 +20,12 @@ from mnemoscope.core.registry import KINDS
 from mnemoscope.models.encoder import EncoderModel
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
-from mnemoscope.scope import shelf
+from mnemoscope.scope import run_index
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.frame import Step
-from mnemoscope.scope.ours import OurStream
+from mnemoscope.scope.huggingface_stream import TheirStream
+from mnemoscope.scope.native_stream import OurStream
 from mnemoscope.scope.records import is_file
-from mnemoscope.scope.theirs import TheirStream
 from mnemoscope.training.run import Run
 
 Ints = NDArray[np.int64]
@@ -70,7 +70,7 @@ def open_subject(identity: str, root: Path, given: list[str]) -> Subject:
         return _given(given[int(name)])
     if kind not in ("run", "untrained", "huggingface", "documents"):
         raise UserError(f"there is no model {identity[:80]!r} here")
-    item = shelf.find(root, name, "run" if kind == "untrained" else kind)
+    item = run_index.find(root, name, "run" if kind == "untrained" else kind)
     if kind == "documents":
         return _documents(item.path, name, [*given, str(root.resolve())])
     if kind == "huggingface":
@@ -82,7 +82,7 @@ def _given(source: str) -> Subject:
     path = Path(source)
     if not path.is_dir():
         return _theirs(source, source)
-    kind = shelf.kind_of(shelf.files_of(path))
+    kind = run_index.kind_of(run_index.files_of(path))
     if kind == "run":
         return _run(path, path.name, trained=True)
     if kind == "documents":
@@ -173,7 +173,7 @@ def _theirs(source: str, name: str) -> Subject:
 
 
 def _documents(folder: Path, name: str, allowed: list[str] | None) -> Subject:
-    from mnemoscope.huggingface.documents import DocumentMemory, read_saved
+    from mnemoscope.huggingface.documents.memory import DocumentMemory, read_saved
 
     base = str(read_saved(folder)[1]["model"])
     # The file says which model it is for; it may not choose one that nobody put here.

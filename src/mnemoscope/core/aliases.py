@@ -1,0 +1,61 @@
+"""Names that were typed or stored once, and what they are called now. Nothing else knows them.
+
+Old names work wherever new ones do: on the command line, in Python, in configs, states, saved
+memories and results on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any
+
+# By kind of thing: a word that may be typed or stored, and the name that is registered.
+NAMES = {
+    "memory": {
+        "attention": "transformer",
+        "cache": "transformer_xl",
+        "xl": "transformer_xl",
+        "infinite_former": "infinite",
+        "∞_former": "infinite",
+        "continuous": "infinite",
+        "compressive_transformer": "compressive",
+        "sparse_transformer": "sparse",
+    },
+    "translator": {"transformer": "encoder_decoder"},
+    "encoder": {},
+    "task": {"echo": "delayed_answer", "blanks": "masked_lm"},
+    "lens": {"looks": "attention_maps"},
+    "study": {"past": "infinite"},
+    "attached": {
+        "cache": "transformer_xl",
+        "xl": "transformer_xl",
+        "EndlessOptions": "infinite",
+        "CacheOptions": "transformer_xl",
+    },
+}
+
+# Options of configs. An old name counts only where the class has the new one and not the old.
+OPTIONS = {
+    "hidden": "mlp_ratio",
+    "cached": "mem_len",
+    "compressed": "compressed_len",
+    "horizon": "tbptt",
+}
+
+
+def canonical(kind: str, name: str) -> str:
+    """The registered name that is meant; a name that is no alias comes back as it is."""
+    table = NAMES.get(kind, {})
+    plain = name.lower().replace("-", "_")
+    return table.get(name) or table.get(plain) or (plain if plain in table.values() else name)
+
+
+def now_called(fields: Container[str], option: str) -> str:
+    """What an option of a config with these fields is called now."""
+    new = OPTIONS.get(option, option)
+    return new if option not in fields and new in fields else option
+
+
+def renamed(fields: Container[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a config under the names that its fields have now."""
+    return {now_called(fields, name): value for name, value in values.items()}

@@ -1,0 +1,1 @@
+"""Document memory attached to models of `transformers`."""
