@@ -90,7 +90,7 @@ def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
     folder = tmp_path / "half"
     shutil.copytree(published.page.parent, folder)
     (folder / "result.json").unlink()
-    (folder / "runs" / "cache-seed1" / "examined.json").unlink()
+    (folder / "runs" / "transformer_xl-seed1" / "examined.json").unlink()
     shutil.rmtree(folder / "runs" / "infinite-sticky-seed0")
     again = ms.study("books", out=folder, jobs=1, **SMALL)
     for old, new in zip(published.result["trials"], again.result["trials"], strict=True):

@@ -65,7 +65,7 @@ def test_the_page_has_every_figure_and_who_took_part(
 def test_states_have_the_same_size(finished: tuple[Path, ms.api.Published]) -> None:
     sizes = {m: f["state_bytes"] for m, f in finished[1].result["models"].items()}
     vectors = 2 * 8 * 8 * 4  # layers, vectors, width, bytes
-    assert sizes["xl"] == sizes["compressive"] == vectors
+    assert sizes["transformer_xl"] == sizes["compressive"] == vectors
     assert sizes["equal"] == sizes["fixed"] == vectors + 2 * 8  # and a count in each layer
     paper = SortingStudy.preset("paper")
     short = {name: paper._memory(name) for name in CONTENDERS}
@@ -92,7 +92,7 @@ def test_attention_by_age_is_a_distribution_and_a_cache_ends(
         seen = look(folder / "runs" / f"{name}-32-seed0", 64, 4, 8)
         assert seen.by_age.shape == (8,)
         assert seen.by_age.sum() == pytest.approx(1)
-        if name == "xl":
+        if name == "transformer_xl":
             assert seen.by_age[0] == pytest.approx(1)  # the cache holds one segment
         if name == "equal":
             assert (seen.by_age > 0.02).all()  # every segment has its part
@@ -135,9 +135,9 @@ def test_a_diverged_training_counts_as_chance() -> None:
     result = {
         "chance": 0.3,
         "tested": [1, 2],
-        "trials": [{"model": "xl", "trained": 4, "seed": 0, "diverged": "…"}],
+        "trials": [{"model": "transformer_xl", "trained": 4, "seed": 0, "diverged": "…"}],
     }
-    assert scores(result, "xl", 4, "forced").tolist() == [[0.3, 0.3]]
+    assert scores(result, "transformer_xl", 4, "forced").tolist() == [[0.3, 0.3]]
 
 
 @pytest.mark.parametrize(

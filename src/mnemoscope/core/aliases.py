@@ -6,6 +6,7 @@ memories and results on disk.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -48,6 +49,12 @@ def canonical(kind: str, name: str) -> str:
     table = NAMES.get(kind, {})
     plain = name.lower().replace("-", "_")
     return table.get(name) or table.get(plain) or (plain if plain in table.values() else name)
+
+
+def formerly(name: str) -> list[str]:
+    """What a folder was called that has the name of a memory in its own, such as ``gru-seed1``."""
+    olds = [(old, new) for kind in ("memory", "translator") for old, new in NAMES[kind].items()]
+    return [name.replace(new, old, 1) for old, new in olds if re.match(rf"{new}(?![a-z_])", name)]
 
 
 def now_called(fields: Container[str], option: str) -> str:

@@ -190,7 +190,7 @@ class SortingStudy(Study):
 
     def _memory(self, name: str) -> dict[str, Any]:
         """Options that give every model a state of ``carried`` vectors per layer."""
-        if name == "xl":
+        if name == "transformer_xl":
             return {"mem_len": self.carried}
         if name == "compressive":
             cached = self.recent or self.carried // 2
