@@ -85,7 +85,8 @@ def _study(
                 finished = _answer(name, config, folder, jobs or _cores(), here, notices)
                 write_result(folder, known, finished)
             # The folder may have been moved, and some options be given in another way.
-            document = drawn(kind, replace(finished, made=replace(finished.made, **here)))
+            made = replace(finished.made, command=here["command"], config=here["config"])
+            document = drawn(kind, replace(finished, made=made))
             page = report.write(document, folder)
             report.write_data(document, folder)
             if images:

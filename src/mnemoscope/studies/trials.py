@@ -83,7 +83,9 @@ def run_trials(
 
 
 def _examined(kind: type[T], values: dict[str, Any]) -> T | Diverged:
-    return from_plain(Diverged if set(values) == {"diverged"} else kind, values)
+    if set(values) == {"diverged"}:
+        return from_plain(Diverged, values)
+    return from_plain(kind, values)
 
 
 def _check(trials: Sequence[Trial], folder: Path) -> None:
@@ -104,6 +106,11 @@ def home_of(folder: Path, name: str) -> Path:
     """The folder of a trial, also where it has the name that it had in an older version."""
     names = (folder / one for one in [name, *formerly(name)])
     return next((home for home in names if home.is_dir()), folder / name)
+
+
+def finished(home: Path) -> bool:
+    """Whether a trial's folder holds a model to look at: one that diverged does not."""
+    return (home / "model.safetensors").is_file()
 
 
 def _run(trial: Trial, folder: Path, examine: Callable[[Path], Any], kind: type) -> Kept:
