@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -142,12 +142,16 @@ def _remains(folder: Path, begun: set[str]) -> bool:
 
 @dataclass(frozen=True)
 class Finished:
-    """What `result.json` holds: the result of a study, how it was made, what was done again."""
+    """What `result.json` holds: a result, how it was made, what was done again.
 
-    study: str
+    ``name`` is that of a study, or of a lens where ``kind`` says so.
+    """
+
+    name: str
     result: Any
     made: Reproduce
     notices: tuple[str, ...] = ()
+    kind: Literal["study", "lens"] = "study"
 
 
 def write_result(folder: Path, options: dict[str, Any], finished: Finished) -> None:

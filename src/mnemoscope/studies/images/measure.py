@@ -51,4 +51,8 @@ def attended_from(folder: Path, pixel: tuple[int, int]) -> Attended:
     pixels = np.full((len(weights), rows * columns * channels), np.nan)
     pixels[:, :at] = weights[:, at, 1 : at + 1]
     pictures = pixels.reshape(-1, rows, columns, channels).sum(3)
-    return replace(seen, maps=np.where(np.isnan(pictures), None, pictures).tolist())
+    known = tuple(
+        tuple(tuple(None if np.isnan(one) else float(one) for one in row) for row in picture)
+        for picture in pictures
+    )
+    return replace(seen, maps=known)

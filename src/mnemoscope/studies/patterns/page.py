@@ -74,8 +74,8 @@ def _attention(result: ContestResult) -> Section:
         "Where the layers attend",
         [
             f"Attention weights of queries (down) on keys (across) among the first {len(past)} "
-            "bytes of a passage, averaged over heads and held-out passages. Move the slider through "
-            "the depth.",
+            "bytes of a passage, averaged over heads and held-out passages. Move the slider "
+            "through the depth.",
             Figure(
                 "Bytes looked at by depth",
                 slider(pages, "layer"),
