@@ -83,14 +83,21 @@ def show(name: str, out: str | Path | None = None) -> Path:
     return report.write(document, where)
 
 
-def ship(folder: Path, name: str) -> Path:
-    """Put a finished study's result among those that are shipped; no path of a machine stays."""
+def ship(folder: Path, name: str, cpu_seconds: float | None = None) -> Path:
+    """Put a finished study's result among those that are shipped; no path of a machine stays.
+
+    ``cpu_seconds`` replaces what the result says of its cost, where that was measured outside.
+    """
     finished = read(folder / RESULT)
     made = finished.made
     command = re.sub(r" --out \S+", "", _without_folders(made.command))
-    finished = replace(
-        finished, made=replace(made, command=command, config=_without_folders(made.config))
+    made = replace(
+        made,
+        command=command,
+        config=_without_folders(made.config),
+        cpu_seconds=made.cpu_seconds if cpu_seconds is None else cpu_seconds,
     )
+    finished = replace(finished, made=made, notices=())
     content = json.dumps({"version": VERSION, **_rounded(to_plain(finished))}).encode()
     target = home() / name
     for old in target.glob(f"{RESULT}*"):
@@ -115,4 +122,4 @@ def _rounded(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    ship(Path(sys.argv[1]), sys.argv[2])
+    ship(Path(sys.argv[1]), sys.argv[2], *map(float, sys.argv[3:]))
