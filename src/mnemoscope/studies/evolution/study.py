@@ -17,21 +17,19 @@ from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError
-from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.data.translation import Translation
-from mnemoscope.data.vocabulary import SMALLEST_BPE
 from mnemoscope.models.config import MOST_LAYERS
 from mnemoscope.models.encoder_config import Encoder
 from mnemoscope.models.translation_config import EncoderDecoder
 from mnemoscope.studies.evolution.page import page
 from mnemoscope.studies.evolution.result import OBJECTIVES, EvolutionResult, Examined, Trained
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.pairs import PairsStudy
 from mnemoscope.studies.trials import Trial, run_trials
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.training.config import RunConfig
 
 
-class Evolution(Study):
+class Evolution(PairsStudy):
     """Options of the study; presets change them."""
 
     title: ClassVar[str] = "What each layer keeps"
@@ -65,24 +63,10 @@ class Evolution(Study):
     layers: int = Field(4, ge=2, le=MOST_LAYERS, description="layers of the stack")
     heads: int = Field(4, ge=1, description="attention heads")
     norm: Literal["pre", "post"] = Field("post", description="where layers normalise")
-    corpus: str | None = Field(
-        None, description="sentence pairs, as for the task translation; none = from a grammar"
-    )
-    columns: tuple[str, ...] | None = Field(None, description="source and target in the corpus")
-    vocabulary_size: int = Field(512, ge=SMALLEST_BPE, description="most tokens BPE may learn")
     held_out: float = Field(
         0.1, gt=0, lt=0.5, description="share of sentences for validation, and for the test"
     )
-    sentences: int = Field(
-        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
-    )
-    clauses: int = Field(
-        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
-    )
-    steps: int = Field(1000, ge=1, description="optimiser steps per model")
-    batch: int = Field(32, ge=1, description="sentences of mean length per step")
     lr: float = Field(2e-3, gt=0, description="highest learning rate")
-    warmup: int = Field(100, ge=0, description="steps over which the learning rate rises")
     seeds: int = Field(3, ge=2, description="trainings per objective; two give one distance")
     tested: int = Field(1200, ge=10, description="most sentences of the test part that are read")
     clusters: int = Field(100, ge=2, description="clusters per layer, for mutual information")
@@ -90,8 +74,7 @@ class Evolution(Study):
     edges: Annotated[tuple[int, ...], DISTINCT] = Field(
         (5, 15, 200), description="ranks at which groups of tokens end"
     )
-    neighbours: int = Field(10, ge=1, description="nearest neighbours that are looked at")
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
+    neighbours: int = Field(10, ge=1, description="nearest neighbours that are compared")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -141,30 +124,15 @@ class Evolution(Study):
             ),
         )
 
-    def _options(self) -> dict[str, Any]:
-        names = ("corpus", "columns", "vocabulary_size", "held_out", "sentences", "clauses")
-        return {name: getattr(self, name) for name in names}
-
     def _sentences(self, objective: str) -> Sentences:
-        return Sentences.make(objective=objective, **self._options())
+        return Sentences.make(objective=objective, **self.corpus_options())
 
     def _run(self, objective: str, seed: int) -> RunConfig:
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=self.lr,
-            warmup=self.warmup,
-            seed=seed,
-            evaluate_every=self.steps,
-            evaluate_batches=16,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
+        training = self.training(self.lr, seed)
         shape: dict[str, Any] = {"width": self.width, "layers": self.layers, "heads": self.heads}
         shape["norm"] = self.norm
         if objective == "MT":
-            pairs = Translation.make(**self._options())
+            pairs = Translation.make(**self.corpus_options())
             vocab = {"vocab": pairs.vocab, "source_vocab": pairs.source_vocab}
             model = EncoderDecoder.make(**vocab, embeddings="shared", **shape)
             return RunConfig("translation", pairs, "encoder_decoder", model, training)

@@ -19,11 +19,9 @@ from pydantic import Field, model_validator
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, TRANSLATOR_NAMES, find
-from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.translation import Translation
-from mnemoscope.data.vocabulary import SMALLEST_BPE
 from mnemoscope.models.config import ModelConfig
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.pairs import PairsStudy
 from mnemoscope.studies.translation.page import page
 from mnemoscope.studies.translation.result import (
     Model,
@@ -33,10 +31,10 @@ from mnemoscope.studies.translation.result import (
     best_rate,
 )
 from mnemoscope.studies.trials import Trial, home_of, run_trials
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.training.config import RunConfig
 
 
-class TranslationStudy(Study):
+class TranslationStudy(PairsStudy):
     """Options of the study; presets change them."""
 
     title: ClassVar[str] = "How a decoder came to look back"
@@ -70,29 +68,14 @@ class TranslationStudy(Study):
         description="which models to compare",
     )
     parameters: int = Field(300_000, ge=1, description="size of every model")
-    corpus: str | None = Field(
-        None, description="sentence pairs, as for the task translation; none = from a grammar"
-    )
-    columns: tuple[str, ...] | None = Field(None, description="source and target in the corpus")
     vocabulary: Literal["joint", "separate"] = Field(
         "joint", description="one BPE for both sides, or one each"
     )
-    vocabulary_size: int = Field(512, ge=SMALLEST_BPE, description="most tokens BPE may learn")
-    held_out: float = Field(
-        0.05, gt=0, lt=0.5, description="share of sentences for validation, and for the test"
-    )
-    sentences: int = Field(
-        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
-    )
-    clauses: int = Field(
-        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
-    )
-    steps: int = Field(1500, ge=1, description="optimiser steps per model")
-    batch: int = Field(24, ge=1, description="sentences of mean length per step")
-    warmup: int = Field(100, ge=0, description="steps over which the learning rate rises")
     learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (3e-3, 6e-3), min_length=1, description="tried with the first seed of every model"
     )
+    steps: int = Field(1500, ge=1, description="optimiser steps per model")
+    batch: int = Field(24, ge=1, description="sentences of mean length per step")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     seeds: int = Field(3, ge=1, description="trainings per model at its best learning rate")
@@ -104,7 +87,6 @@ class TranslationStudy(Study):
     tokenize: Literal["13a", "intl", "char", "zh", "none"] = Field(
         "13a", description="how sacreBLEU parts words"
     )
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -117,10 +99,12 @@ class TranslationStudy(Study):
         from mnemoscope.studies.sizes import count, sized
         from mnemoscope.studies.translation import measure
 
-        task, runs = self._task(), folder / "runs"
+        shapes = {name: self._shape(name) for name in self.models}
+        task = Translation.make(vocabulary=self.vocabulary, **self.corpus_options())
+        runs = folder / "runs"
         vocab = {"vocab": task.vocab, "source_vocab": task.source_vocab}
         configs = {
-            name: sized(name, self.parameters, **vocab, dropout=self.dropout, **self._shape(name))
+            name: sized(name, self.parameters, **vocab, dropout=self.dropout, **shapes[name])
             for name in self.models
         }
         examine = partial(
@@ -175,11 +159,6 @@ class TranslationStudy(Study):
             dependence=measure.dependence(first[masked[0]], shown) if masked else None,
         )
 
-    def _task(self) -> Translation:
-        names = ("corpus", "columns", "vocabulary", "vocabulary_size", "held_out")
-        values = {name: getattr(self, name) for name in (*names, "sentences", "clauses")}
-        return Translation.make(**values)
-
     def _shape(self, name: str) -> dict[str, Any]:
         kind = find("memory" if name in MEMORIES else "translator", name)
         if not getattr(kind, "reads_source", False):
@@ -195,17 +174,5 @@ class TranslationStudy(Study):
     def _run(
         self, task: Translation, configs: dict[str, ModelConfig], name: str, rate: float, seed: int
     ) -> RunConfig:
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=rate,
-            warmup=self.warmup,
-            label_smoothing=self.label_smoothing,
-            seed=seed,
-            evaluate_every=self.steps,
-            evaluate_batches=16,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
+        training = self.training(rate, seed, self.label_smoothing)
         return RunConfig("translation", task, name, configs[name], training)
