@@ -16,6 +16,8 @@ from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import KINDS, model_kind
 from mnemoscope.report.document import Section
 
+# Says and draws what was seen, from the result alone: no model, no file, no torch.
+Page = Callable[[Any], Sequence[Section]]
 # Takes a result that is not whole yet, to show it.
 Share = Callable[[Any], None]
 
@@ -37,7 +39,8 @@ class Study(Config):
     question: ClassVar[str]
     # What each preset changes; "quick" is the default and must do on a laptop.
     presets: ClassVar[dict[str, dict[str, Any]]]
-    Result: ClassVar[type] = dict
+    Result: ClassVar[type]
+    page: ClassVar[Page]
     # Whether `page` can draw what there is before all of it is there.
     live: ClassVar[bool] = False
 
@@ -55,8 +58,3 @@ class Study(Config):
     def run_live(self, folder: Path, jobs: int, share: Share) -> Any:
         """The same; a live study hands out its result so far whenever there is more of it."""
         return self.run(folder, jobs)
-
-    @staticmethod
-    def page(result: Any) -> Sequence[Section]:
-        """Say and draw what was seen, from the result alone."""
-        raise NotImplementedError
