@@ -40,7 +40,7 @@ SMALL |= {
     "topic_read": 24,
     "window": 8,
     "basis": 8,
-    "words": 12,
+    "vocab_size": 12,
     "own": 3,
 }
 
@@ -74,7 +74,7 @@ def test_every_memory_is_weighed_on_both_texts(folder: Path) -> None:
 
 
 def fit(own: float, none: float, other: float, unsure: float) -> Fit:
-    """A memory with these losses along a window of three tokens, the first of which does not count."""
+    """A memory with these losses at the second and third token of a window."""
     over_none, over_other = none - own, other - own
     return Fit(
         {"own": (own, own), "none": (none, none), "other": (other, math.nan)},
@@ -149,7 +149,7 @@ def test_the_bound_is_that_of_an_observer_who_counts() -> None:
 
 
 def test_infinite_refuses_options_that_cannot_be() -> None:
-    with pytest.raises(UserError, match="own=64 must be less than words=64"):
+    with pytest.raises(UserError, match="own=64 must be less than vocab_size=64"):
         InfiniteStudy.preset("quick", own=64)
 
 
@@ -184,7 +184,8 @@ def test_a_fit_that_was_changed_is_measured_again(folder: Path, tmp_path: Path) 
     before = result_in(home)
     (home / "result.json").unlink()
     (home / "fits" / "made-up-seed-1.json").write_text("{}")
-    # By the name that the study had in older versions.
-    after = ms.study("past", out=home, jobs=1, **SMALL)
+    # By the names that the study and an option had in older versions.
+    old = {"words" if option == "vocab_size" else option: v for option, v in SMALL.items()}
+    after = ms.study("past", out=home, jobs=1, **old)
     assert after.result == before
     assert "1 of 4 trials was measured again" in after.page.read_text()

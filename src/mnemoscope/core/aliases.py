@@ -42,6 +42,7 @@ OPTIONS = {
     "compressed": "compressed_len",
     "horizon": "tbptt",
     "kept": "mem_lens",
+    "words": "vocab_size",
 }
 
 

@@ -76,7 +76,7 @@ def _weigh(memory: InfiniteMemory, read: Any) -> Fit:
 def made_up(study: InfiniteStudy, rows: int, length: int, seed: int, purpose: str) -> Tensor:
     """Texts (R, T), each of a few words of its own, drawn again and again with equal chances."""
     generator = torch.Generator().manual_seed(derive(seed, "made-up", purpose))
-    own = torch.rand(rows, study.words, generator=generator).argsort(1)[:, : study.own]
+    own = torch.rand(rows, study.vocab_size, generator=generator).argsort(1)[:, : study.own]
     return own.gather(1, torch.randint(study.own, (rows, length), generator=generator))
 
 
@@ -85,7 +85,7 @@ def _made_up_model(study: InfiniteStudy, seed: int) -> Any:
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
     config = GPTNeoXConfig(
-        vocab_size=study.words,
+        vocab_size=study.vocab_size,
         hidden_size=64,
         intermediate_size=256,
         num_hidden_layers=2,

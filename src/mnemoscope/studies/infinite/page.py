@@ -62,12 +62,12 @@ def _table(attached: Attached, name: str) -> Table:
 
 def _made_up(result: InfiniteResult) -> Section:
     fits = result.made_up.fits("signal")
-    best = best_without_past(result.words, result.own, result.window)[1:]
+    best = best_without_past(result.vocab_size, result.own, result.window)[1:]
     own = np.array([fit.loss("own") for fit in fits])
     return Section(
         "1 · Texts with words of their own",
         [
-            f"Every text uses {result.own} of {result.words} words, with equal chances, so "
+            f"Every text uses {result.own} of {result.vocab_size} words, with equal chances, so "
             f"all that the past can tell is which. Knowing them gives "
             f"{math.log(result.own):.2f} nats per token; the best that a window of "
             f"{result.window} tokens allows by itself is {np.mean(best):.2f}. With ∞-former's "

@@ -75,9 +75,9 @@ class Attached:
 
 @dataclass(frozen=True)
 class InfiniteResult:
-    """Made-up texts use ``own`` of ``words`` words; windows are of so many tokens."""
+    """Made-up texts use ``own`` of ``vocab_size`` words; windows are of so many tokens."""
 
-    words: int
+    vocab_size: int
     own: int
     window: int
     topic_window: int
@@ -85,7 +85,7 @@ class InfiniteResult:
     topics: Attached
 
 
-def best_without_past(words: int, own: int, length: int) -> list[float]:
+def best_without_past(vocab_size: int, own: int, length: int) -> list[float]:
     """The lowest loss any model can have at each position of a window of made-up text.
 
     Of the ``own`` words, d have been seen in the window: the next is one of them with 1/own each,
@@ -96,7 +96,7 @@ def best_without_past(words: int, own: int, length: int) -> list[float]:
     d = np.arange(own + 1)
     new = 1 - d / own
     with np.errstate(divide="ignore", invalid="ignore"):
-        surprise = np.where(new > 0, new * (np.log(words - d) - np.log(new)), 0.0)
+        surprise = np.where(new > 0, new * (np.log(vocab_size - d) - np.log(new)), 0.0)
     cost = d / own * math.log(own) + surprise
     found = []
     for _ in range(length):

@@ -36,7 +36,7 @@ class InfiniteStudy(Study):
         "paper": {"steps": 3000, "base_steps": 4000, "seeds": 5, "topic_read": 100_000},
     }
 
-    words: int = Field(64, ge=4, description="words of the made-up language")
+    vocab_size: int = Field(64, ge=4, description="words of the made-up language")
     own: int = Field(8, ge=2, description="of which each made-up text uses its own few")
     window: int = Field(16, ge=4, description="tokens of a window of made-up text")
     topic_window: int = Field(64, ge=4, description="tokens of a window of help topics")
@@ -52,8 +52,8 @@ class InfiniteStudy(Study):
 
     @model_validator(mode="after")
     def _few(self) -> Self:
-        if self.own >= self.words:
-            raise ValueError(f"own={self.own} must be less than words={self.words}")
+        if self.own >= self.vocab_size:
+            raise ValueError(f"own={self.own} must be less than vocab_size={self.vocab_size}")
         if self.topic_read < 2 * self.topic_window:
             raise ValueError(
                 f"topic_read={self.topic_read} is less than two windows of {self.topic_window}"
@@ -84,7 +84,7 @@ class InfiniteStudy(Study):
             return Attached(tuple(found[n] for n, (read, _) in self.models.items() if read == text))
 
         return InfiniteResult(
-            words=self.words,
+            vocab_size=self.vocab_size,
             own=self.own,
             window=self.window,
             topic_window=self.topic_window,

@@ -64,14 +64,14 @@ class Contestant:
         return next((family for key, family in FAMILIES.items() if key in fields), "one vector")
 
     @property
-    def cached(self) -> bool:
-        """Whether it has a cache of tokens, which is then what its size is."""
+    def has_cache(self) -> bool:
+        """Whether it carries a cache of tokens; then the length of that is its size."""
         return "mem_len" in self.kind.model_fields
 
     @property
     def sized_by(self) -> str:
         """The option that sets its size."""
-        return "mem_len" if self.cached else "width"
+        return "mem_len" if self.has_cache else "width"
 
     def model(self, size: int, *, vocab: int, width: int, stride: int, context: int) -> ModelConfig:
         """Its config in one size; what does not set the size is the same for all."""

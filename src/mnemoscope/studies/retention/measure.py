@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.retention.cost import cost
 from mnemoscope.lenses.retention.episodes import RetentionOptions
-from mnemoscope.lenses.retention.lens import Curve as Measured
 from mnemoscope.lenses.retention.lens import Retention
 from mnemoscope.lenses.streams import open_stream
 from mnemoscope.models.config import ModelConfig
@@ -26,7 +26,12 @@ def examine(folder: Path, asked: RetentionOptions) -> Examined:
     found = Retention(open_stream(model), run.config.task, asked).ask()
     losses = [entry["valid_loss"] for entry in run.metrics() if "valid_loss" in entry]
     return Examined(
-        curves={curve.along: _curve(curve) for curve in found.curves},
+        curves={
+            curve.along: Curve(
+                **{field.name: getattr(curve, field.name) for field in fields(Curve)}
+            )
+            for curve in found.curves
+        },
         half_life=found.half_life.value,
         horizon=found.horizon.value,
         capacity=found.capacity,
@@ -35,10 +40,6 @@ def examine(folder: Path, asked: RetentionOptions) -> Examined:
         choosing=losses[-1],
         seconds=sum(entry.get("seconds", 0.0) for entry in run.metrics()),
     )
-
-
-def _curve(curve: Measured) -> Curve:
-    return Curve(**{name: values for name, values in vars(curve).items() if name != "along"})
 
 
 def measure_size(value: int, model: ModelConfig, lengths: Sequence[int], segment: int) -> Size:

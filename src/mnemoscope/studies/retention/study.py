@@ -175,7 +175,7 @@ class RetentionStudy(Study):
     def sizes(self, name: str) -> tuple[int, ...]:
         """The sizes of a memory."""
         one = Contestant.named(name)
-        if one.cached:
+        if one.has_cache:
             return self.mem_lens
         return self.token_widths if "heads" in one.kind.model_fields else self.widths
 
@@ -193,7 +193,7 @@ class RetentionStudy(Study):
         """One training."""
         one = Contestant.named(name)
         # What has a cache sees a whole segment at once: only segments make it use its memory.
-        whole = not one.cached
+        whole = not one.has_cache
         training = Training.make(
             steps=self.steps,
             batch=self.batch,
