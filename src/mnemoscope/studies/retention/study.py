@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mnemoscope.models.config import ModelConfig
 
 # Memory, size, learning rate and seed of one training.
-Place = tuple[str, int, float, int]
+Setting = tuple[str, int, float, int]
 
 
 class RetentionStudy(Study):
@@ -223,13 +223,13 @@ class RetentionStudy(Study):
         result = self._begun()
         done: dict[str, Trained] = {}
 
-        def train(places: list[Place]) -> None:
-            trials = [self.trial(*place) for place in places]
-            place_of = dict(zip((trial.name for trial in trials), places, strict=True))
+        def train(settings: list[Setting]) -> None:
+            trials = [self.trial(*setting) for setting in settings]
+            setting_of = dict(zip((trial.name for trial in trials), settings, strict=True))
 
             def keep(run: str, found: Examined | Diverged) -> None:
                 nonlocal result
-                done[run] = Trained(*place_of[run], run, found)
+                done[run] = Trained(*setting_of[run], run, found)
                 result = replace(result, trials=tuple(done.values()))
                 share(result)
 
