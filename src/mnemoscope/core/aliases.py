@@ -41,6 +41,8 @@ OPTIONS = {
     "cached": "mem_len",
     "compressed": "compressed_len",
     "horizon": "tbptt",
+    "kept": "mem_lens",
+    "words": "vocab_size",
 }
 
 
@@ -52,9 +54,16 @@ def canonical(kind: str, name: str) -> str:
 
 
 def formerly(name: str) -> list[str]:
-    """What a folder was called that has the name of a memory in its own, such as ``gru-seed1``."""
+    """What a folder was called that has a memory, and maybe an option, in its name.
+
+    Such as ``gru-seed1`` or ``transformer_xl-mem_len8-seed1``.
+    """
     olds = [(old, new) for kind in ("memory", "translator") for old, new in NAMES[kind].items()]
-    return [name.replace(new, old, 1) for old, new in olds if re.match(rf"{new}(?![a-z_])", name)]
+    found = [name]
+    found += [name.replace(new, old, 1) for old, new in olds if re.match(rf"{new}(?![a-z_])", name)]
+    for old, new in OPTIONS.items():
+        found += [re.sub(rf"-{new}(?=\d)", f"-{old}", one) for one in found if f"-{new}" in one]
+    return [one for one in dict.fromkeys(found) if one != name]
 
 
 def now_called(fields: Container[str], option: str) -> str:
