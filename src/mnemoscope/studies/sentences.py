@@ -53,3 +53,11 @@ def banded(
         for at, value in zip(points, row, strict=True)
     ]
     return Series(name, points, values.mean(0), values.min(0), values.max(0)), rows
+
+
+def all_banded(
+    x: ArrayLike, values: Mapping[str, NDArray[np.float64]], columns: tuple[str, str]
+) -> tuple[list[Series], list[dict[str, Cell]]]:
+    """The curves of several models by name, each `banded`, and the rows of all."""
+    drawn = [banded(name, x, one, columns) for name, one in values.items()]
+    return [curve for curve, _ in drawn], [row for _, rows in drawn for row in rows]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mnemoscope.plots.figure import Reference, Series, heatmap, lines
-from mnemoscope.report.document import Cell, Figure, Section
-from mnemoscope.studies.sentences import banded
+from mnemoscope.plots.figure import Reference, heatmap, lines
+from mnemoscope.report.document import Figure, Section
+from mnemoscope.studies.sentences import all_banded
 from mnemoscope.studies.sorting.result import (
     MU_EDGES,
     PARTS,
@@ -43,18 +43,10 @@ def attention_sections(result: SortingResult) -> list[Section]:
 
 
 def _by_age(seen: dict[str, list[Attention]], without: list[str], segment: int) -> Section:
-    series: list[Series] = []
-    rows: list[dict[str, Cell]] = []
-    oldest: dict[str, float] = {}
-    count = 1
-    for name, seeds in seen.items():
-        values = np.array([one.by_age for one in seeds])  # (seeds, ages)
-        count = values.shape[1]
-        ages = segment * (np.arange(count) + 0.5)
-        curve, points = banded(name, ages, values, ("age", "share"))
-        series.append(curve)
-        rows += points
-        oldest[name] = float(values[:, count // 2 :].sum(1).mean())
+    shares = {name: np.array([one.by_age for one in seeds]) for name, seeds in seen.items()}
+    count = next(iter(shares.values())).shape[1]
+    series, rows = all_banded(segment * (np.arange(count) + 0.5), shares, ("age", "share"))
+    oldest = {name: one[:, count // 2 :].sum(1).mean() for name, one in shares.items()}
     said = ", ".join(f"{name} {share:.0%}" for name, share in oldest.items())
     words = (
         "To count fairly, every part of the stream should get the same attention. Share of "
@@ -102,13 +94,13 @@ def _histogram(
     name: str, sign: str, x_title: str, shares: dict[str, Floats], edges: Floats
 ) -> Figure:
     middle = (edges[1:] + edges[:-1]) / 2
-    drawn = [banded(model, middle, one, (sign, "share")) for model, one in shares.items()]
+    series, rows = all_banded(middle, shares, (sign, "share"))
     return Figure(
         f"{name} of densities",
-        lines([curve for curve, _ in drawn], x_title, "share of queries"),
+        lines(series, x_title, "share of queries"),
         f"Histogram of {sign} over all layers, heads and answers of {ROWS} streams. Band: "
         "lowest to highest seed.",
-        [row for _, rows in drawn for row in rows],
+        rows,
     )
 
 

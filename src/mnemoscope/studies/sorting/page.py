@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from mnemoscope.plots.figure import Reference, Region, Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.sentences import SIGNS, banded, ranked
+from mnemoscope.studies.sentences import SIGNS, all_banded, ranked
 from mnemoscope.studies.sorting.attention_page import attention_sections
-from mnemoscope.studies.sorting.result import Floats, SortingResult, Way
+from mnemoscope.studies.sorting.result import SortingResult, Way
 
 WAYS: dict[Way, tuple[str, str]] = {
     "forced": ("Teacher-forced", "it is told the right symbols so far"),
     "free": ("Speaking freely", "it reads its own answers, so that one mistake moves all others"),
 }
+COLUMNS = "length", "accuracy"
 # States whose sizes differ by more than this factor are not called equal.
 EQUAL = 1.1
 
@@ -71,20 +71,12 @@ def _list(names: Sequence[str]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
-def _curves(
-    x: ArrayLike, values: Mapping[str, Floats]
-) -> tuple[list[Series], list[dict[str, Cell]]]:
-    """Accuracy (seeds, lengths) by name of the model: lines with bands, and all of it as rows."""
-    drawn = [banded(name, x, one, ("length", "accuracy")) for name, one in values.items()]
-    return [curve for curve, _ in drawn], [row for _, rows in drawn for row in rows]
-
-
 def _by_length(result: SortingResult, trained: int, way: Way) -> Figure:
     tested, window = result.tested, result.window
     scores = {
         facts.label: result.scores(model, trained, way) for model, facts in result.models.items()
     }
-    series, rows = _curves(tested, scores)
+    series, rows = all_banded(tested, scores, COLUMNS)
     references = []
     title, meaning = WAYS[way]
     seeds = len(next(iter(scores.values())))
@@ -126,9 +118,8 @@ def _at_own_length(result: SortingResult) -> Figure:
     lengths = [length for length in result.trained if length in result.tested]
     own = {length: result.scores_at(length, length) for length in lengths}
     labels = [facts.label for facts in result.models.values()]
-    series, rows = _curves(
-        lengths, {name: np.stack([own[n][name] for n in lengths], 1) for name in labels}
-    )
+    scores = {name: np.stack([own[n][name] for n in lengths], 1) for name in labels}
+    series, rows = all_banded(lengths, scores, COLUMNS)
     return Figure(
         "Every model at the length it was trained on",
         lines(
