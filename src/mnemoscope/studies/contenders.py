@@ -1,4 +1,4 @@
-"""Who takes part in a study: its own words for kinds of a memory, and every registered memory.
+"""Who takes part in a study: variants that it has words for, and every registered memory.
 
 What a memory is given depends on the options that it has, not on its name: one that is registered
 tomorrow takes part as it is.
@@ -14,9 +14,9 @@ from mnemoscope.core.registry import MEMORIES, model_kind
 from mnemoscope.models.config import ModelConfig
 
 
-def check_contenders(names: Sequence[str], words: Collection[str]) -> None:
-    """Raise `ValueError` for a name that is neither a word of the study nor a memory."""
-    known = [*words, *(name for name in MEMORIES if name not in words)]
+def check_contenders(names: Sequence[str], variants: Collection[str]) -> None:
+    """Raise `ValueError` for a name that is neither a variant of the study nor a memory."""
+    known = sorted({*variants, *MEMORIES})
     for name in names:
         if model_kind(name) != "memory":
             raise ValueError(

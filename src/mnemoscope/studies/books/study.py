@@ -41,8 +41,8 @@ from mnemoscope.training.config import RunConfig, Training
 
 RATE = 4  # tokens that a compressed vector holds
 TAU = 0.75
-# Words of the study, each for a kind of a memory, by the names that readers of the page will see.
-KINDS = {
+# Variants that the study has words for: of which memory, and what readers of the page will see.
+VARIANTS = {
     "none": ("transformer_xl", "no memory"),
     "infinite-fixed": ("infinite", f"{label('infinite')}, τ = {TAU}"),
     "infinite-sticky": ("infinite", f"{label('infinite')}, sticky"),
@@ -88,7 +88,7 @@ class Books(Study):
     models: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("none", "transformer_xl", "compressive", "infinite", "infinite-fixed", "infinite-sticky"),
         min_length=1,
-        description="which to compare: any memory, or " + ", ".join(KINDS),
+        description="which to compare: any memory, or " + ", ".join(VARIANTS),
     )
     width: int = Field(64, ge=1, description="width of every model")
     layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of every model")
@@ -106,7 +106,7 @@ class Books(Study):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        check_contenders(self.models, KINDS)
+        check_contenders(self.models, VARIANTS)
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.vectors % 2 or self._chunk < 8:
@@ -127,7 +127,7 @@ class Books(Study):
 
     def _memory(self, name: str) -> tuple[str, dict[str, Any]]:
         """A contender's memory, with ``vectors`` vectors a layer however it divides them."""
-        memory, half = KINDS.get(name, (name, ""))[0], self.vectors // 2
+        memory, half = VARIANTS[name][0] if name in VARIANTS else name, self.vectors // 2
         options = carrying(
             find("memory", memory),
             self.vectors,
@@ -137,12 +137,12 @@ class Books(Study):
             # A key and a value are two vectors; a token sees itself without carrying anything.
             context=half + 1,
         )
-        kinds: dict[str, dict[str, Any]] = {
+        changed: dict[str, dict[str, Any]] = {
             "none": {"mem_len": 0},
             "infinite-fixed": {"contraction": TAU},
             "infinite-sticky": {"sticky": True, "bins": half},
         }
-        return memory, options | kinds.get(name, {})
+        return memory, options | changed.get(name, {})
 
     def configs(self) -> dict[str, ModelConfig]:
         """Every contender, with as many parameters as a plain Transformer-XL."""
@@ -243,7 +243,7 @@ def _facts(name: str, config: ModelConfig) -> BooksModel:
     from mnemoscope.studies.sizes import count
 
     return BooksModel(
-        label=KINDS[name][1] if name in KINDS else label(name),
+        label=VARIANTS[name][1] if name in VARIANTS else label(name),
         parameters=count(config),
         width=config.width,
         mem_len=getattr(config, "mem_len", None),

@@ -13,8 +13,7 @@ from torch import Tensor
 from mnemoscope.activations.capture import Seen, capture
 from mnemoscope.data.sorting import Sorting
 from mnemoscope.memories.horizon import timeline
-from mnemoscope.memories.reading import Looks as Densities
-from mnemoscope.memories.reading import masses
+from mnemoscope.memories.reading import Looks, masses
 from mnemoscope.models.config import Infinite, Relative
 from mnemoscope.models.longterm import plan_of
 from mnemoscope.models.model import SequenceModel, StreamState
@@ -23,7 +22,8 @@ from mnemoscope.studies.sorting.result import MU_EDGES, PARTS, SIGMA_EDGES, Atte
 
 Floats = NDArray[np.float64]
 BINS = 4 * PARTS
-# Attention weights over a queue; mean and variance of the densities over a signal.
+# Attention weights over a queue (R, H, T, S); mean and variance of the densities through which
+# queries attend to a signal (R, H, T, 2).
 WEIGHTS, DENSITIES = "layers.{}.attention.looks", "layers.{}.attention.signal.looks"
 SITES = "layers.*.attention*.looks"
 
@@ -44,7 +44,7 @@ def measure_attention(
     for part in torch.split(stream, segment, 1):
         with capture(model, SITES) as seen:
             state = model(part, state).state
-        before.append([masses("gaussian", one, BINS, None) for one in _densities(model, seen)])
+        before.append([_mass(one) for one in _densities(model, seen)])
     with capture(model, SITES) as seen:
         model(answers, state)
     assert state is not None
@@ -60,18 +60,24 @@ def measure_attention(
         ],
         axis=0,
     )
+    mean, variance = torch.stack(densities).unbind(-1)
     return Attention(
         tuple(by_age.tolist()),
-        _histogram(torch.stack([one.mean for one in densities]), MU_EDGES),
-        _histogram(torch.stack([one.variance for one in densities]).sqrt(), SIGMA_EDGES),
+        _histogram(mean, MU_EDGES),
+        _histogram(variance.sqrt(), SIGMA_EDGES),
         _by_part(torch.stack(of_layers[0])[:, 0]) if model.config.sticky else (),
     )
 
 
-def _densities(model: SequenceModel, seen: Seen) -> list[Densities]:
-    """The densities of every layer over its signal, if layers have one."""
+def _densities(model: SequenceModel, seen: Seen) -> list[Tensor]:
+    """Of every layer that has a signal, the densities over it."""
     names = [DENSITIES.format(number) for number in range(len(model.layers))]
-    return [Densities(*seen[name].unbind(-1)) for name in names if name in seen]
+    return [seen[name] for name in names if name in seen]
+
+
+def _mass(densities: Tensor) -> Tensor:
+    """Attention that each part of a signal gets from all heads and queries, (R, K)."""
+    return masses("gaussian", Looks(*densities.unbind(-1)), BINS, None)
 
 
 def _writes(state: StreamState) -> int:
@@ -82,12 +88,12 @@ def _writes(state: StreamState) -> int:
 
 
 def _signal_ages(
-    config: Infinite, now: Densities, past: list[Tensor], length: int, segment: int, ages: int
+    config: Infinite, now: Tensor, past: list[Tensor], length: int, segment: int, ages: int
 ) -> Floats:
     """Attention by age over a signal; ``past`` is its mass (R, K) before every write."""
     moved = [mass if config.sticky else mass[:, :0] for mass in past]
     tokens = timeline(plan_of(config), segment, moved, BINS)  # (R, K)
-    return _shares(masses("gaussian", now, BINS, None), length - tokens, segment, ages)
+    return _shares(_mass(now), length - tokens, segment, ages)
 
 
 def _queue_ages(

@@ -32,8 +32,8 @@ from mnemoscope.studies.study import Study, label
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training
 
-# Kinds of ∞-former that the study has words for, and what people call them.
-KINDS = {
+# Variants of the ∞-former that the study has words for, and what people call them.
+VARIANTS = {
     "fixed": "∞-former, τ fixed",
     "sticky": "∞-former, τ fixed, sticky",
     "equal": "∞-former, equal shares",
@@ -82,9 +82,10 @@ class SortingStudy(Study):
     }
 
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
-        ("transformer_xl", "compressive", *KINDS),
+        ("transformer_xl", "compressive", *VARIANTS),
         min_length=1,
-        description="who takes part: any memory, or a kind of ∞-former: " + ", ".join(KINDS),
+        description="who takes part: any memory, or a variant of the ∞-former: "
+        + ", ".join(VARIANTS),
     )
     symbols: int = Field(20, ge=2, description="different symbols")
     trained: Annotated[tuple[int, ...], DISTINCT] = Field(
@@ -113,7 +114,7 @@ class SortingStudy(Study):
     def _fits(self) -> Self:
         if list(self.tested) != sorted(set(self.tested)) or self.tested[0] < 1:
             raise ValueError("tested must be increasing lengths of at least 1")
-        check_contenders(self.memories, KINDS)
+        check_contenders(self.memories, VARIANTS)
         if self.recent >= self.carried:
             raise ValueError(f"recent={self.recent} leaves nothing of carried={self.carried}")
         return self
@@ -150,7 +151,7 @@ class SortingStudy(Study):
             counting_window=self._counting(self.window),
             models={
                 name: SortingModel(
-                    KINDS.get(name) or label(name),
+                    VARIANTS.get(name) or label(name),
                     count(config),
                     state_bytes(config, most, self.segment),
                 )
@@ -164,11 +165,11 @@ class SortingStudy(Study):
 
     def _config(self, name: str, length: int, seed: int) -> RunConfig:
         task = Task.make(symbols=self.symbols, length=length)
-        memory = "infinite" if name in KINDS else name
+        memory, options = self._memory(name)
         kind = find("memory", memory)
         shape = {"layers": self.layers, "width": self.width, "heads": self.heads}
         shape |= {"mlp_ratio": self.mlp_ratio}
-        model = kind.make(vocab=task.vocab, **known_options(kind, shape), **self._memory(name))
+        model = kind.make(vocab=task.vocab, **known_options(kind, shape), **options)
         training = Training.make(
             steps=self.steps,
             batch=self.batch,
@@ -182,26 +183,25 @@ class SortingStudy(Study):
         )
         return RunConfig("sorting", task, memory, model, training)
 
-    def _memory(self, name: str) -> dict[str, Any]:
-        """Options that give every model a state of ``carried`` vectors per layer, if it can."""
-        kind = find("memory", "infinite" if name in KINDS else name)
-        recent = self.recent
-        if "basis" not in kind.model_fields:
-            recent = recent or self.carried // 2
+    def _memory(self, name: str) -> tuple[str, dict[str, Any]]:
+        """A contender's memory, with ``carried`` vectors a layer if it can."""
+        memory = "infinite" if name in VARIANTS else name
+        kind = find("memory", memory)
+        half = 0 if "basis" in kind.model_fields else self.carried // 2
         options = carrying(
             kind,
             self.carried,
-            recent,
+            self.recent or half,
             # One write a segment: ``recent`` tokens are left at the end of every segment.
             chunk=self.segment,
             rate=self.rate,
             # Keys and values are of the whole stream: training refuses to cut it.
             context=max(*self.trained, *self.tested) + self.symbols,
         )
-        if name in KINDS:
+        if name in VARIANTS:
             options["contraction"] = "equal" if name == "equal" else self.contraction
             options["sticky"] = name == "sticky"
-        return options
+        return memory, options
 
     def _counting(self, tokens: int) -> tuple[float, ...]:
         """Accuracy at every length of one who counts so many tokens."""
