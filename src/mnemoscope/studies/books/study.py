@@ -36,8 +36,8 @@ from mnemoscope.studies.books.result import (
 )
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
 from mnemoscope.studies.study import Study, label
-from mnemoscope.studies.trials import Trial, run_trials
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.studies.trials import Trial, run_trials, training_of
+from mnemoscope.training.config import RunConfig
 
 RATE = 4  # tokens that a compressed vector holds
 TAU = 0.75
@@ -182,7 +182,7 @@ class Books(Study):
         configs = self.configs()
         plan = [(name, seed) for name in configs for seed in range(self.seeds)]
         trials = [
-            Trial(f"{name}-seed{seed}", self._run_config(task, configs[name], seed))
+            Trial(f"{name}-seed{seed}", self._config(task, name, configs[name], seed))
             for name, seed in plan
         ]
         ask = partial(examine, read=self.read, passages=self.passages)
@@ -204,19 +204,9 @@ class Books(Study):
             ),
         )
 
-    def _run_config(self, task: Text, model: ModelConfig, seed: int) -> RunConfig:
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=self.lr,
-            segment=self.segment,
-            seed=seed,
-            evaluate_every=self.steps,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
-        return RunConfig("text", task, model.memory, model, training)
+    def _config(self, task: Text, name: str, model: ModelConfig, seed: int) -> RunConfig:
+        training = training_of(self, lr=self.lr, seed=seed, segment=self.segment)
+        return RunConfig("text", task, self._memory(name)[0], model, training)
 
 
 def draw(documents: Sequence[Document], share: float) -> list[Document]:

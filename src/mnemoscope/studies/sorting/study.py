@@ -29,8 +29,8 @@ from mnemoscope.studies.sorting.result import (
     SortingTrial,
 )
 from mnemoscope.studies.study import Study, label
-from mnemoscope.studies.trials import Trial, run_trials
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.studies.trials import Trial, run_trials, training_of
+from mnemoscope.training.config import RunConfig
 
 # Variants of the ∞-former that the study has words for, and what people call them.
 VARIANTS = {
@@ -170,17 +170,7 @@ class SortingStudy(Study):
         shape = {"layers": self.layers, "width": self.width, "heads": self.heads}
         shape |= {"mlp_ratio": self.mlp_ratio}
         model = kind.make(vocab=task.vocab, **known_options(kind, shape), **options)
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=self.lr,
-            seed=seed,
-            segment=self.segment,
-            evaluate_every=self.steps,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
+        training = training_of(self, lr=self.lr, seed=seed, segment=self.segment)
         return RunConfig("sorting", task, memory, model, training)
 
     def _memory(self, name: str) -> tuple[str, dict[str, Any]]:
