@@ -73,3 +73,11 @@ def edge_of_sweep(best: Mapping[str, float], tried: Sequence[float]) -> str:
     if not told:
         return "No best rate lies at an end of the sweep."
     return f"Of the best rates, {' and '.join(told)}: beyond it there may be a better one."
+
+
+def all_banded(
+    x: ArrayLike, values: Mapping[str, NDArray[np.float64]], columns: tuple[str, str]
+) -> tuple[list[Series], list[dict[str, Cell]]]:
+    """The curves of several models by name, each `banded`, and the rows of all."""
+    drawn = [banded(name, x, one, columns) for name, one in values.items()]
+    return [curve for curve, _ in drawn], [row for _, rows in drawn for row in rows]

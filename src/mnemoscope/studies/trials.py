@@ -34,7 +34,7 @@ from mnemoscope.studies.kept import (
     recall,
     say_again,
 )
-from mnemoscope.training.config import RunConfig
+from mnemoscope.training.config import RunConfig, Training
 
 if TYPE_CHECKING:
     from mnemoscope.training.run import Run
@@ -49,6 +49,16 @@ class Trial:
 
     name: str
     config: RunConfig
+
+
+def training_of(study: Any, **options: Any) -> Training:
+    """How a trial of a study trains: evaluated at its end, with one checkpoint to go on from.
+
+    ``study`` has options steps, batch and device; ``options`` are the others, or instead of these.
+    """
+    settings = {"steps": study.steps, "batch": study.batch, "device": study.device}
+    settings |= {"evaluate_every": study.steps, "checkpoint_every": max(200, study.steps // 5)}
+    return Training.make(**{**settings, "keep": 1, **options})
 
 
 @dataclass(frozen=True)
