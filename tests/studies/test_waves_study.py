@@ -12,9 +12,9 @@ import pytest
 import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
+from mnemoscope.lenses.waves.page import sections
 from mnemoscope.report.document import Figure, Table
 from mnemoscope.studies.waves.claims import claims
-from mnemoscope.studies.waves.model import sections
 from mnemoscope.studies.waves.page import page
 from mnemoscope.studies.waves.result import Checkpoint, Examined, WavesResult
 from mnemoscope.studies.waves.study import WavesStudy

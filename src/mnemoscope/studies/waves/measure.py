@@ -11,9 +11,9 @@ import torch
 
 from mnemoscope.activations.reader import open_reader
 from mnemoscope.data.documents import read_documents
-from mnemoscope.lenses.waves.lens import Waves, look
-from mnemoscope.studies.waves.result import Checkpoint, Examined, ModelWaves
-from mnemoscope.studies.waves.summary import position_waves, summary
+from mnemoscope.lenses.waves.lens import Waves
+from mnemoscope.lenses.waves.summary import WavesSummary, brief, summary
+from mnemoscope.studies.waves.result import Checkpoint, Examined
 from mnemoscope.training import checkpoint
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
@@ -43,7 +43,7 @@ def examine(folder: Path, texts: int) -> Examined:
         model.load_state_dict(weights[step])
         lens = Waves(length=task.length, texts=texts, window=task.length // 2, filtered=texts)
         lens.observe(model, tokens, batch=25, silent=True)
-        waves = position_waves(lens.spectrum.result(), lens.heads.result())
+        waves = brief(lens.spectrum.result(), lens.heads.result())
         found.append(Checkpoint(step=step, loss=losses.get(step), **waves))
     seconds = sum(entry.get("seconds", 0.0) for entry in run.metrics())
     # The last lens has read the model at the end of its training.
@@ -55,7 +55,7 @@ def check_real(name: str) -> None:
     open_reader(name)
 
 
-def measure_real(study: WavesStudy) -> ModelWaves | None:
+def measure_real(study: WavesStudy) -> WavesSummary | None:
     """The waves of a real model; None if none is asked for, or none is installed."""
     name = study.real
     if name == "auto":
@@ -65,6 +65,7 @@ def measure_real(study: WavesStudy) -> ModelWaves | None:
     if name in ("auto", "none"):
         return None
     texts = [document.text for document in read_documents(study.source)]
-    options = {"length": study.real_length, "texts": study.real_texts, "filtered": 32}
-    found = summary(look(name, texts, **options))
+    lens = Waves(length=study.real_length, texts=study.real_texts, filtered=32)
+    lens.observe(name, texts)
+    found = summary(lens.result())
     return replace(found, model="MiniLM") if study.real == "auto" else found

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.lenses.heads.page import slid
+from mnemoscope.lenses.waves.page import sections
+from mnemoscope.lenses.waves.summary import LEAST_SHARE
 from mnemoscope.plots.figure import Series, bars, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.waves.claims import claims, most
-from mnemoscope.studies.waves.heads import slid
-from mnemoscope.studies.waves.model import sections
-from mnemoscope.studies.waves.result import LEAST_SHARE, OBJECTIVES, Checkpoint, WavesResult
+from mnemoscope.studies.waves.result import OBJECTIVES, Checkpoint, WavesResult
 
 Floats = NDArray[np.float64]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.lenses.heads.page import heads_section, named, slid
+from mnemoscope.lenses.waves.summary import WavesSummary
 from mnemoscope.plots.figure import Reference, Series, bars, heatmap, lines
 from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.waves.heads import heads_section, named, slid
-from mnemoscope.studies.waves.result import ModelWaves
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-def sections(seen: ModelWaves, name: str = "") -> list[Section]:
+def sections(seen: WavesSummary, name: str = "") -> list[Section]:
     """All that is shown of one model; on a page of several, ``name`` keeps them apart."""
     return [
         _spectra(seen, name),
@@ -36,7 +36,7 @@ def _few_ticks(figure: go.Figure, labels: list[str]) -> go.Figure:
     return figure
 
 
-def _spectra(seen: ModelWaves, name: str) -> Section:
+def _spectra(seen: WavesSummary, name: str) -> Section:
     sites = seen.sites
     found = seen.with_waves
     first = sites.index(found[0]) if found else 0
@@ -125,7 +125,7 @@ def _spectra(seen: ModelWaves, name: str) -> Section:
     return Section(named("Waves along positions", name, ": "), parts)
 
 
-def _directions(seen: ModelWaves, name: str) -> Section:
+def _directions(seen: WavesSummary, name: str) -> Section:
     value = seen.recovery
     means = {method: float(np.nanmean(values)) for method, values in value.items()}
     found = [m for m in means if not np.isnan(means[m])]
@@ -165,7 +165,7 @@ def _directions(seen: ModelWaves, name: str) -> Section:
     )
 
 
-def _survival(seen: ModelWaves, name: str) -> Section:
+def _survival(seen: WavesSummary, name: str) -> Section:
     norms = Table(
         named("What norms divide by", name),
         ["norm", "std / mean over tokens"],
@@ -212,7 +212,7 @@ def _survival(seen: ModelWaves, name: str) -> Section:
     )
 
 
-def _filters(seen: ModelWaves, name: str) -> Section:
+def _filters(seen: WavesSummary, name: str) -> Section:
     found = seen.filters
     names, change, error = found.bands, found.change, found.error
     moved = {mode: np.array(values).mean(1) for mode, values in found.moved.items()}

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mnemoscope.lenses.heads.summary import HeadsSummary, RotaryShares
 from mnemoscope.plots.figure import Series, bars, heatmap, lines
 from mnemoscope.plots.images import slider
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.waves.result import ModelWaves, RotaryShares
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -28,7 +28,7 @@ def slid(figures: dict[str, go.Figure], title: str) -> go.Figure:
     return figure
 
 
-def heads_section(seen: ModelWaves, name: str) -> Section:
+def heads_section(seen: HeadsSummary, name: str) -> Section:
     """Where heads attend, and how far positions say so."""
     relative, null = np.array(seen.relative), np.array(seen.relative_null)
     fit, delay = np.array(seen.fit), np.array(seen.delay)
@@ -100,7 +100,7 @@ def heads_section(seen: ModelWaves, name: str) -> Section:
     return Section(named("Heads", name, ": "), parts)
 
 
-def _table(seen: ModelWaves) -> list[dict[str, Cell]]:
+def _table(seen: HeadsSummary) -> list[dict[str, Cell]]:
     keys = ["relative", "relative_null", "position_relative", "delay", "lag", "coherence"]
     keys += ["coherence_null", "favourite", "fit"]
     return [
@@ -110,7 +110,7 @@ def _table(seen: ModelWaves) -> list[dict[str, Cell]]:
     ]
 
 
-def _curves(seen: ModelWaves, name: str) -> list[Figure]:
+def _curves(seen: HeadsSummary, name: str) -> list[Figure]:
     """Curves and attention by offset of the strongest heads, chosen by a slider."""
     order = np.argsort(-np.array(seen.relative).ravel(), kind="stable")[:12]
     width = len(seen.relative[0])
@@ -178,7 +178,7 @@ def _curves(seen: ModelWaves, name: str) -> list[Figure]:
     return figures
 
 
-def _decomposition(seen: ModelWaves, name: str) -> Figure:
+def _decomposition(seen: HeadsSummary, name: str) -> Figure:
     layers = [f"layer {n}" for n in range(len(seen.relative))]
     series = [
         Series(
@@ -201,7 +201,7 @@ def _decomposition(seen: ModelWaves, name: str) -> Figure:
     )
 
 
-def _rotary(seen: ModelWaves, turned: RotaryShares, name: str) -> list[str | Figure | Table]:
+def _rotary(seen: HeadsSummary, turned: RotaryShares, name: str) -> list[str | Figure | Table]:
     with_it, without = np.array(seen.relative), np.array(turned.relative)
     share = np.array(turned.share).mean(1)  # (L, P)
     labels = ["∞" if p is None else f"{p:.3g}" for p in turned.periods]
@@ -226,7 +226,7 @@ def _rotary(seen: ModelWaves, turned: RotaryShares, name: str) -> list[str | Fig
     ]  # fmt: skip
 
 
-def _paper(seen: ModelWaves, name: str) -> Table:
+def _paper(seen: HeadsSummary, name: str) -> Table:
     rows = [
         [
             one.layer, one.head, float(np.median(one.shifts)),
