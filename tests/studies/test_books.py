@@ -34,8 +34,7 @@ from mnemoscope.studies.books.result import (
 )
 from mnemoscope.studies.books.study import Books, draw
 from mnemoscope.studies.sizes import count
-from mnemoscope.studies.study import label
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged, label
 
 SMALL: dict[str, Any] = {
     "valid": ("typesmapping", "calls"),

@@ -25,7 +25,7 @@ from mnemoscope.studies.evolution.result import (
     Trained,
 )
 from mnemoscope.studies.evolution.study import Evolution
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged
 
 SMALL = {
     "steps": 3,

@@ -25,7 +25,7 @@ from mnemoscope.studies.retention.result import (
     front,
     unstable,
 )
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged
 
 RATES = {0.01: 1.5, 0.1: 1.0, 0.5: 1.2}  # and the held-out loss at each
 AGES, ITEMS, OVERWRITES = (1, 4, 16), (1, 2), (0, 1)

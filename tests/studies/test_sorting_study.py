@@ -28,7 +28,7 @@ from mnemoscope.studies.sorting.result import (
     SortingTrial,
 )
 from mnemoscope.studies.sorting.study import VARIANTS, SortingStudy
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged
 from mnemoscope.training.run import Run
 
 CONTENDERS = ("transformer_xl", "compressive", *VARIANTS)

@@ -14,6 +14,7 @@ import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.report.document import Figure, Table
+from mnemoscope.studies.study import Diverged
 from mnemoscope.studies.translation.page import page
 from mnemoscope.studies.translation.result import (
     CrossAttention,
@@ -28,7 +29,6 @@ from mnemoscope.studies.translation.result import (
 )
 from mnemoscope.studies.translation.sentences import fall, ranking, rates
 from mnemoscope.studies.translation.study import TranslationStudy
-from mnemoscope.studies.trials import Diverged
 
 SMALL = {"parameters": 60_000, "steps": 6, "sentences": 400, "clauses": 2, "tested": 40}
 SMALL |= {"vocabulary_size": 300, "ends": (6, 12), "device": "cpu"}

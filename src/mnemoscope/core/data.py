@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -25,7 +25,8 @@ def to_plain(value: Any) -> Any:
 def from_plain(kind: type[T], values: Any, where: str = "the values") -> T:
     """The dataclass of this ``kind`` that `to_plain` made ``values`` of, or `UserError`."""
     try:
-        return _adapter(kind).validate_python(values)
+        revived: T = _adapter(cast(Any, kind)).validate_python(values)
+        return revived
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or kind.__name__
@@ -33,5 +34,5 @@ def from_plain(kind: type[T], values: Any, where: str = "the values") -> T:
 
 
 @cache
-def _adapter(kind: type[T]) -> TypeAdapter[T]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)

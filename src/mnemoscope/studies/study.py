@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,6 +21,13 @@ from mnemoscope.report.document import Section
 Page = Callable[[Any], Sequence[Section]]
 # Takes a result that is not whole yet, to show it.
 Share = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """What is left of a trial whose loss left the finite numbers: why."""
+
+    diverged: str
 
 
 def label(memory: str) -> str:

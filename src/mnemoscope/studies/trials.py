@@ -34,6 +34,7 @@ from mnemoscope.studies.kept import (
     recall,
     say_again,
 )
+from mnemoscope.studies.study import Diverged
 from mnemoscope.training.config import RunConfig, Training
 
 if TYPE_CHECKING:
@@ -59,13 +60,6 @@ def training_of(study: Any, **options: Any) -> Training:
     settings = {"steps": study.steps, "batch": study.batch, "device": study.device}
     settings |= {"evaluate_every": study.steps, "checkpoint_every": max(200, study.steps // 5)}
     return Training.make(**{**settings, "keep": 1, **options})
-
-
-@dataclass(frozen=True)
-class Diverged:
-    """What is left of a trial whose loss left the finite numbers: why."""
-
-    diverged: str
 
 
 def run_trials(

@@ -11,7 +11,7 @@ from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.books.losses import DRAWS, Estimate, Losses
 from mnemoscope.studies.books.result import BooksResult
 from mnemoscope.studies.sentences import FEWER, all_banded, ranked
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged
 
 _BAND = "In brackets: 95 % of bootstrap draws of seeds and passages."
 # What was done to the state, and what a bar then shows.

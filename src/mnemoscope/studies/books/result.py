@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged
 
 Grid = tuple[tuple[float, ...], ...]
 

@@ -35,7 +35,7 @@ from mnemoscope.studies.books.result import (
     ReadPassage,
 )
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
-from mnemoscope.studies.study import Study, label
+from mnemoscope.studies.study import Page, Study, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -61,7 +61,7 @@ class Books(Study):
         "memory does it best at the same size, and is the gain really the memory's?"
     )
     Result: ClassVar[type] = BooksResult
-    page: ClassVar = staticmethod(books_page)
+    page: ClassVar[Page] = staticmethod(books_page)
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "paper": {

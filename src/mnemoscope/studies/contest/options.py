@@ -19,8 +19,8 @@ from mnemoscope.core.config import DISTINCT
 from mnemoscope.data.batch import Task
 from mnemoscope.models.config import MOST_LAYERS, Sparse
 from mnemoscope.studies.contest.result import Contestant, ContestResult, Curve, Training
-from mnemoscope.studies.study import Study
-from mnemoscope.studies.trials import Diverged, Trial, home_of, run_trials
+from mnemoscope.studies.study import Diverged, Study
+from mnemoscope.studies.trials import Trial, home_of, run_trials
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.config import Training as Settings
 

@@ -20,7 +20,7 @@ from mnemoscope.studies.documents.settings import (
     Setting,
     every_setting,
 )
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.study import Page, Study
 from mnemoscope.studies.trials import measure_all
 
 
@@ -51,7 +51,7 @@ class DocumentsStudy(Study):
     }
 
     Result: ClassVar[type] = DocumentsResult
-    page: ClassVar = staticmethod(page.page)
+    page: ClassVar[Page] = staticmethod(page.page)
 
     model: str | None = Field(
         None, description="a causal model, folder or name; none = a small one, trained here"

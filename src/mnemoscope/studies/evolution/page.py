@@ -17,7 +17,7 @@ from mnemoscope.studies.evolution.result import (
     Examined,
     Floats,
 )
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged
 
 # A line with its band, and the rows that both show.
 Banded = tuple[Series, list[dict[str, Cell]]]

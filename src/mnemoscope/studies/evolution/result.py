@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged
 
 OBJECTIVES = ("MT", "LM", "MLM")
 

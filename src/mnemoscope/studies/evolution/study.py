@@ -25,6 +25,7 @@ from mnemoscope.models.translation_config import EncoderDecoder
 from mnemoscope.studies.evolution.page import page
 from mnemoscope.studies.evolution.result import OBJECTIVES, EvolutionResult, Examined, Trained
 from mnemoscope.studies.pairs import PairsStudy
+from mnemoscope.studies.study import Page
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig
 
@@ -39,7 +40,7 @@ class Evolution(PairsStudy):
         "does that depend on what was learnt?"
     )
     Result: ClassVar[type] = EvolutionResult
-    page: ClassVar = staticmethod(page)
+    page: ClassVar[Page] = staticmethod(page)
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "paper": {

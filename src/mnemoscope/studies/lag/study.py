@@ -23,8 +23,8 @@ from mnemoscope.data.copy import Copy
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.studies.lag.page import page
 from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
-from mnemoscope.studies.study import Page, Study
-from mnemoscope.studies.trials import Diverged, Trial, finished, home_of, run_trials
+from mnemoscope.studies.study import Diverged, Page, Study
+from mnemoscope.studies.trials import Trial, finished, home_of, run_trials
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.config import Training as Settings
 

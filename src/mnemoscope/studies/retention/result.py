@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged
 
 Floats = NDArray[np.float64]
 Along = Literal["age", "items", "overwrites"]

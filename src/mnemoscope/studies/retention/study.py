@@ -29,8 +29,8 @@ from mnemoscope.studies.retention.result import (
     RetentionResult,
     Trained,
 )
-from mnemoscope.studies.study import Page, Share, Study
-from mnemoscope.studies.trials import Diverged, Trial, run_trials
+from mnemoscope.studies.study import Diverged, Page, Share, Study
+from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training
 
 if TYPE_CHECKING:

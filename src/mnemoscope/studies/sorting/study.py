@@ -28,7 +28,7 @@ from mnemoscope.studies.sorting.result import (
     SortingResult,
     SortingTrial,
 )
-from mnemoscope.studies.study import Study, label
+from mnemoscope.studies.study import Page, Study, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -52,7 +52,7 @@ class SortingStudy(Study):
         "∞-former answer, with states of the same size, as the stream grows?"
     )
     Result: ClassVar[type] = SortingResult
-    page: ClassVar = staticmethod(sorting_page)
+    page: ClassVar[Page] = staticmethod(sorting_page)
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "prototype": {

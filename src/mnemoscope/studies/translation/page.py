@@ -9,14 +9,13 @@ import numpy as np
 from mnemoscope.core.registry import TRANSLATORS
 from mnemoscope.plots.figure import Series, heatmap, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.study import label
+from mnemoscope.studies.study import Diverged, label
 from mnemoscope.studies.translation.result import (
     CrossAttention,
     Dependence,
     TranslationResult,
 )
 from mnemoscope.studies.translation.sentences import bands, falls, ranking, rates
-from mnemoscope.studies.trials import Diverged
 
 
 def page(result: TranslationResult) -> list[Section]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.studies.trials import Diverged
+from mnemoscope.studies.study import Diverged
 
 Floats = NDArray[np.float64]
 Matrix = tuple[tuple[float, ...], ...]

@@ -22,6 +22,7 @@ from mnemoscope.core.registry import MEMORIES, TRANSLATOR_NAMES, find
 from mnemoscope.data.translation import Translation
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.studies.pairs import PairsStudy
+from mnemoscope.studies.study import Page
 from mnemoscope.studies.translation.page import page
 from mnemoscope.studies.translation.result import (
     Model,
@@ -44,7 +45,7 @@ class TranslationStudy(PairsStudy):
         "these, at equal size, still translates when sentences get long?"
     )
     Result: ClassVar[type] = TranslationResult
-    page: ClassVar = staticmethod(page)
+    page: ClassVar[Page] = staticmethod(page)
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "paper": {

@@ -21,8 +21,8 @@ from mnemoscope.data.masked_lm import MaskedLM
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
 from mnemoscope.models.config import MOST_LAYERS
 from mnemoscope.models.encoder_config import Encoder
-from mnemoscope.studies.study import Study
-from mnemoscope.studies.trials import Diverged, Trial, run_trials
+from mnemoscope.studies.study import Diverged, Page, Study
+from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.studies.waves import page
 from mnemoscope.studies.waves.result import OBJECTIVES, Examined, WavesResult, WavesTrial
 from mnemoscope.training.config import RunConfig, Training
@@ -55,7 +55,7 @@ class WavesStudy(Study):
     }
 
     Result: ClassVar[type] = WavesResult
-    page: ClassVar = staticmethod(page.page)
+    page: ClassVar[Page] = staticmethod(page.page)
 
     positions: Annotated[tuple[Positions, ...], DISTINCT] = Field(
         ("learned", "sinusoidal", "rotary", "none"), min_length=1, description="kinds to compare"
