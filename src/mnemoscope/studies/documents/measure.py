@@ -73,7 +73,7 @@ def measure(study: DocumentsStudy, folder: Path, name: str) -> Fit:
                 silent=True,
             )
         losses = _losses(memory, run, learnt, later, new)
-        more = {name: MEASURES[name](memory, run, learnt, new) for name in setting.measures}
+        more = {key: MEASURES[key](memory, run, learnt, new) for key in setting.measures}
         return Fit(**losses, **more)
     finally:
         memory.detach()
