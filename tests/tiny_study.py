@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,10 +11,29 @@ from pydantic import Field
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.report.document import Section
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.study import Diverged, Page, Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.run import Run
+
+
+@dataclass(frozen=True)
+class Loss:
+    loss: float
+
+
+@dataclass(frozen=True)
+class Losses:
+    losses: dict[str, Loss | Diverged]
+
+
+def page(result: Losses) -> list[Section]:
+    losses = [f"{n} {one.loss:.12f}" for n, one in result.losses.items() if isinstance(one, Loss)]
+    return [Section("Losses", losses)]
+
+
+def last_loss(folder: Path) -> Loss:
+    return Loss(Run.open(folder).metrics()[-1]["valid_loss"])
 
 
 class Tiny(Study):
@@ -27,28 +46,23 @@ class Tiny(Study):
     lr: float = Field(1e-3, gt=0)
     refused: bool = False
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+    Result: ClassVar[type] = Losses
+    page: ClassVar[Page] = staticmethod(page)
+
+    def run(self, folder: Path, jobs: int) -> Losses:
         if self.refused:
             raise UserError("there is no such data")
         small = {"lag": 2, "width": 4, "batch": 4, "steps": self.steps, "lr": self.lr}
         small["evaluate_every"] = self.steps
         trials = [Trial(name, RunConfig.of("copy", name, small)) for name in self.memories]
-        found = run_trials(trials, folder / "runs", last_loss, jobs, "tiny")
-        return {"losses": dict(zip(self.memories, found, strict=True))}
-
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        losses = [f"{name} {values['loss']:.12f}" for name, values in result["losses"].items()]
-        return [Section("Losses", losses)]
-
-
-def last_loss(folder: Path) -> dict[str, Any]:
-    return {"loss": Run.open(folder).metrics()[-1]["valid_loss"]}
+        found = run_trials(trials, folder / "runs", last_loss, jobs, "tiny", kind=Loss)
+        return Losses(dict(zip(self.memories, found, strict=True)))
 
 
 class Waiting(Tiny):
     """Says that it works, until it is told that this is enough."""
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+    def run(self, folder: Path, jobs: int) -> Losses:
         print("works", flush=True)
         sys.stdin.readline()
         raise UserError("enough")

@@ -20,8 +20,8 @@ from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.files import held, write_whole
 from mnemoscope.report.document import Reproduce
+from mnemoscope.studies.answers import sealed
 from mnemoscope.studies.aside import same_options
-from mnemoscope.studies.kept import sealed
 from mnemoscope.studies.notices import notice
 from mnemoscope.studies.study import Study
 
@@ -166,33 +166,39 @@ def known_result(folder: Path, options: dict[str, Any], kind: type) -> Finished 
     path = folder / RESULT
     if not os.path.lexists(path):
         return None
+    again = "it is computed again from the trials"
     try:
-        found = read_json(path, "it is computed again from the trials")
+        found = read_json(path, again)
+    except UserError as error:
+        notice(f"{error}.")
+        return None
+    try:
         _check_result(found, options, folder)
         return revive(found, kind)
     except UserError as error:
-        notice(f"{path}: {error}: it is computed again from the trials.")
+        notice(f"{path} {error}: {again}.")
         return None
 
 
 def revive(found: Any, kind: type) -> Finished:
     """What `write_result` wrote, with a result of this ``kind``; or `UserError`."""
     if not isinstance(found, dict) or found.get("version") != VERSION:
-        raise UserError("another version wrote it")
-    finished = from_plain(Finished, {k: v for k, v in found.items() if k in _FIELDS})
-    return replace(finished, result=from_plain(kind, finished.result))
+        raise UserError("is of another version")
+    known = {key: value for key, value in found.items() if key in _FIELDS}
+    finished = from_plain(Finished, known, "is of another version")
+    return replace(finished, result=from_plain(kind, finished.result, "is of another version"))
 
 
 def _check_result(found: Any, options: dict[str, Any], folder: Path) -> None:
     if not isinstance(found, dict):
-        raise UserError("it is damaged")
+        raise UserError("is damaged")
     if "seal" in found:
         inner = {key: value for key, value in found.items() if key != "seal"}
         if found["seal"] != digest([options, inner]):
-            raise UserError("it is damaged (its seal does not fit)")
+            raise UserError("is damaged (its seal does not fit)")
     # Older versions sealed neither trials nor results; where trials are sealed, so was the result.
     elif any(sealed(path) for pattern in _ANSWERS for path in folder.glob(pattern)):
-        raise UserError("it is damaged (its seal is gone)")
+        raise UserError("is damaged (its seal is gone)")
 
 
 _FIELDS = {field.name for field in fields(Finished)}

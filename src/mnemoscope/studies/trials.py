@@ -2,7 +2,7 @@
 
 A trial that was finished is not run again, one that was cut off is resumed: a study can be
 stopped at any moment and started again with the same command. What lies in a trial's folder is
-believed only when it is of this very trial; see `kept`.
+believed only when it is of this very trial; see `answers`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from mnemoscope.core.errors import InterruptedRunError, UserError
 from mnemoscope.core.interrupts import postponed
 from mnemoscope.core.progress import progress
 from mnemoscope.core.trust import trusted, trusting
-from mnemoscope.studies.aside import put_aside
-from mnemoscope.studies.kept import (
-    Kept,
+from mnemoscope.studies.answers import (
+    Answer,
     asked,
     config_digest,
     file_digest,
@@ -34,6 +33,7 @@ from mnemoscope.studies.kept import (
     recall,
     say_again,
 )
+from mnemoscope.studies.aside import put_aside
 from mnemoscope.studies.study import Diverged
 from mnemoscope.training.config import RunConfig, Training
 
@@ -117,7 +117,7 @@ def finished(home: Path) -> bool:
     return (home / "model.safetensors").is_file()
 
 
-def _run(trial: Trial, folder: Path, examine: Callable[[Path], Any], kind: type) -> Kept:
+def _run(trial: Trial, folder: Path, examine: Callable[[Path], Any], kind: type) -> Answer:
     from mnemoscope.training.loop import DivergedError, resume, train
     from mnemoscope.training.run import Run
 
@@ -191,7 +191,7 @@ def measure_all(
     return {name: from_plain(kind, found[name].values) for name in names}
 
 
-def _measure(name: str, measure: Callable[[str], Any], folder: Path, kind: type) -> Kept:
+def _measure(name: str, measure: Callable[[str], Any], folder: Path, kind: type) -> Answer:
     path = folder / f"{name.replace(' ', '-')}.json"
     identity = {"name": name, "asked": asked(measure)}
     kept, why = recall(path, identity)
@@ -203,7 +203,7 @@ def _measure(name: str, measure: Callable[[str], Any], folder: Path, kind: type)
     return keep(path, identity, to_plain(measure(name)), why, began)
 
 
-def _reads(kind: type, kept: Kept) -> bool:
+def _reads(kind: type, kept: Answer) -> bool:
     """Whether what was kept is what this version asks for; an older one may have kept less."""
     try:
         _examined(kind, kept.values)
@@ -217,7 +217,7 @@ def _side_by_side(
     jobs: int,
     label: str,
     tell: Callable[[str, dict[str, Any]], None],
-) -> dict[str, Kept]:
+) -> dict[str, Answer]:
     """Call all, ``jobs`` processes at a time; each call is a function and what it is given."""
     import joblib
 
@@ -225,7 +225,7 @@ def _side_by_side(
     pool = joblib.Parallel(
         n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
     )
-    found: dict[str, Kept] = {}
+    found: dict[str, Answer] = {}
     with progress(label, len(calls)) as show:
         owner = os.getpid(), trusted()
         work = (joblib.delayed(_call)(name, *owner, *call) for name, call in calls.items())
@@ -265,8 +265,8 @@ def _in_environment(name: str, value: str) -> Iterator[None]:
 
 
 def _call(
-    name: str, owner: int, modules: tuple[str, ...], call: Callable[..., Kept], *given: Any
-) -> tuple[str, Kept]:
+    name: str, owner: int, modules: tuple[str, ...], call: Callable[..., Answer], *given: Any
+) -> tuple[str, Answer]:
     if os.getpid() != owner:
         _settle(owner)
     with trusting(modules):

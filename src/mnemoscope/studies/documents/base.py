@@ -18,7 +18,7 @@ from mnemoscope.data.documents import Document, read_documents
 from mnemoscope.data.vocabulary import Merges
 from mnemoscope.huggingface.loading import load_model
 from mnemoscope.huggingface.quiet import quiet
-from mnemoscope.studies.kept import file_digest
+from mnemoscope.studies.answers import file_digest
 from mnemoscope.studies.notices import notice
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Kept:
+class Answer:
     """Values that can be trusted, and why they were computed more than once ("" if not)."""
 
     values: dict[str, Any]
@@ -52,7 +52,7 @@ class Kept:
     cpu: float = 0.0  # seconds that they took; older versions did not say
 
 
-def recall(path: Path, of: Mapping[str, Any]) -> tuple[Kept | None, str]:
+def recall(path: Path, of: Mapping[str, Any]) -> tuple[Answer | None, str]:
     """What was kept of just this; or else why it cannot be used ("" when there is nothing)."""
     if not os.path.lexists(path):
         return None, ""
@@ -65,17 +65,17 @@ def recall(path: Path, of: Mapping[str, Any]) -> tuple[Kept | None, str]:
         return None, "damaged"
     if facts["version"] != VERSION or facts["of"] != of:
         return None, "other"
-    return Kept(facts["values"], facts["again"], float(facts.get("cpu", 0.0))), ""
+    return Answer(facts["values"], facts["again"], float(facts.get("cpu", 0.0))), ""
 
 
 def keep(
     path: Path, of: Mapping[str, Any], values: Mapping[str, Any], again: str, began: float
-) -> Kept:
+) -> Answer:
     """Leave values for the next time; returns them as they will be read.
 
     ``began`` is the CPU time of this process when work on them began.
     """
-    kept = Kept(plain(values), again, round(time.process_time() - began, 3))
+    kept = Answer(plain(values), again, round(time.process_time() - began, 3))
     facts = {"version": VERSION, "of": dict(of), "values": kept.values, "again": again}
     write_sealed(path, {**facts, "cpu": kept.cpu})
     return kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from mnemoscope.core.bounded import read_sealed, write_sealed
 from mnemoscope.core.errors import UserError
-from mnemoscope.studies.kept import asked
+from mnemoscope.studies.answers import asked
 from mnemoscope.studies.lag.study import Lag
 from mnemoscope.studies.notices import collected
 from mnemoscope.studies.trials import Trial, measure_all, run_trials
@@ -27,8 +28,13 @@ ANYTHING = st.binary(max_size=120) | st.text(alphabet='{}[]":,fasevlu0129.en ', 
 )
 
 
-def last_loss(folder: Path, scale: float = 1.0) -> dict[str, float]:
-    return {"loss": scale * Run.open(folder).metrics()[-1]["valid_loss"]}
+@dataclass(frozen=True)
+class Loss:
+    loss: float
+
+
+def last_loss(folder: Path, scale: float = 1.0) -> Loss:
+    return Loss(scale * Run.open(folder).metrics()[-1]["valid_loss"])
 
 
 def trials(**options: Any) -> list[Trial]:
@@ -38,7 +44,7 @@ def trials(**options: Any) -> list[Trial]:
 def examined(folder: Path, scale: float = 1.0, **options: Any) -> tuple[Any, list[str]]:
     with collected() as notices:
         examine = partial(last_loss, scale=scale)
-        found = run_trials(trials(**options), folder, examine, jobs=1, label="test")
+        found = run_trials(trials(**options), folder, examine, jobs=1, label="test", kind=Loss)
     return found, notices
 
 
@@ -161,14 +167,16 @@ def test_another_study_in_the_same_folder_gets_its_own_models(
 def test_two_trials_of_one_name_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
     twins = [Trial("rnn", RunConfig.of("copy", "rnn", SMALL | {"lr": lr})) for lr in (0.1, 0.2)]
     with pytest.raises(UserError, match="two trials are called 'rnn'"):
-        run_trials(twins, tmp_path / "runs", last_loss, jobs=1, label="test")
+        run_trials(twins, tmp_path / "runs", last_loss, jobs=1, label="test", kind=Loss)
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_trial_that_cannot_be_trained_is_refused_before_the_first_is(tmp_path: Path) -> None:
     wrong = Trial("short", RunConfig.of("copy", "transformer", SMALL | {"width": 8, "context": 2}))
     with pytest.raises(UserError, match="longer than the context"):
-        run_trials([*trials(), wrong], tmp_path / "runs", last_loss, jobs=1, label="test")
+        run_trials(
+            [*trials(), wrong], tmp_path / "runs", last_loss, jobs=1, label="test", kind=Loss
+        )
     assert not (tmp_path / "runs").exists()
 
 
@@ -188,20 +196,29 @@ def test_any_bytes_in_an_answer_give_the_true_values(
     assert len(notices) == 1
 
 
-def measured(options: Lag, folder: Path, name: str) -> dict[str, Any]:
-    return {"name": name, "steps": options.steps}
+@dataclass(frozen=True)
+class Measured:
+    name: str
+    steps: int
+
+
+def measured(options: Lag, folder: Path, name: str) -> Measured:
+    return Measured(name, options.steps)
+
+
+measure_them = partial(measure_all, kind=Measured)
 
 
 def test_any_bytes_in_a_measurement_give_the_true_values(tmp_path: Path) -> None:
     measure = partial(measured, Lag(steps=3), tmp_path)
-    true = measure_all(["a b", "c"], measure, tmp_path, jobs=1, label="test")
+    true = measure_them(["a b", "c"], measure, tmp_path, jobs=1, label="test")
 
     @settings(max_examples=60)
     @given(ANYTHING)
     def holds(content: bytes) -> None:
         (tmp_path / "a-b.json").write_bytes(content)
         with collected() as notices:
-            assert measure_all(["a b", "c"], measure, tmp_path, 1, "test") == true
+            assert measure_them(["a b", "c"], measure, tmp_path, 1, "test") == true
         assert notices[0].startswith("1 of 2 trials was measured again")
         assert notices[0].endswith(": a b.")
 
@@ -209,14 +226,14 @@ def test_any_bytes_in_a_measurement_give_the_true_values(tmp_path: Path) -> None
 
 
 def test_a_measurement_of_other_options_is_not_taken(tmp_path: Path) -> None:
-    measure_all(["a"], partial(measured, Lag(steps=3), tmp_path), tmp_path, 1, "test")
+    measure_them(["a"], partial(measured, Lag(steps=3), tmp_path), tmp_path, 1, "test")
     with collected() as notices:
         other = partial(measured, Lag(steps=4), tmp_path)
-        assert measure_all(["a"], other, tmp_path, 1, "test") == {"a": {"name": "a", "steps": 4}}
+        assert measure_them(["a"], other, tmp_path, 1, "test") == {"a": Measured("a", 4)}
     assert "other options" in notices[0]
     shutil.move(tmp_path / "a.json", tmp_path / "b.json")
     with collected() as notices:
-        assert measure_all(["b"], other, tmp_path, 1, "test")["b"]["name"] == "b"
+        assert measure_them(["b"], other, tmp_path, 1, "test")["b"].name == "b"
     assert notices
 
 
@@ -242,11 +259,11 @@ def test_a_finished_run_that_is_damaged_is_told_with_a_remedy(
         (folder / "rnn" / "examined.json").unlink()
         (folder / "rnn" / name).write_bytes(content)
         with pytest.raises(UserError, match=f"{name}.*delete that folder: the trial is trained"):
-            run_trials(trials(), folder, with_model, jobs=1, label="test")
+            run_trials(trials(), folder, with_model, jobs=1, label="test", kind=Loss)
         shutil.rmtree(folder / "rnn")
         assert examined(folder)[0] == done[1]
 
 
-def with_model(folder: Path) -> dict[str, float]:
+def with_model(folder: Path) -> Loss:
     Run.open(folder).model()
     return last_loss(folder)
