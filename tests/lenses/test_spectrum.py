@@ -10,7 +10,6 @@ from built_heads import built, passages
 import mnemoscope as ms
 from mnemoscope.activations.attention_inputs import hearing
 from mnemoscope.activations.fixed_length import cut, lay
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.positions.fourier import (
     OCTAVES,
@@ -30,6 +29,7 @@ from mnemoscope.lenses.waves.lens import Waves
 from mnemoscope.lenses.waves.losses import loss_of
 from mnemoscope.lenses.waves.propagation import NormSpread, Propagation, scaled_fit
 from mnemoscope.lenses.waves.recovery import Recovery
+from mnemoscope.open import open_reader
 from tiny_models import VOCAB, tiny
 
 

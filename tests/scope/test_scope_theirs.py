@@ -9,8 +9,8 @@ import pytest
 import torch
 from scope_world import EVIL, World
 
-from mnemoscope.scope.huggingface_stream import TheirStream
-from mnemoscope.scope.models import Subject, open_subject
+from mnemoscope.scope.huggingface_stream import HuggingFacePageStream
+from mnemoscope.scope.models import ServedModel, served_model
 
 transformers = pytest.importorskip("transformers")
 
@@ -21,8 +21,8 @@ def base(world: World) -> Any:
 
 
 @pytest.fixture(scope="module")
-def notes(world: World) -> Subject:
-    return open_subject("documents:notes", world.runs, [])
+def notes(world: World) -> ServedModel:
+    return served_model("documents:notes", world.runs, [])
 
 
 def test_shares_are_the_attention_weights_of_the_model(base: Any, world: World) -> None:
@@ -32,7 +32,7 @@ def test_shares_are_the_attention_weights_of_the_model(base: Any, world: World) 
     tokens = torch.randint(200, (30,), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         wanted = eager(input_ids=tokens[None], output_attentions=True).attentions
-    stream = TheirStream(base)
+    stream = HuggingFacePageStream(base)
     first, second = stream.step(tokens[:18]), stream.step(tokens[18:])
     for layer, weights in enumerate(wanted):
         mean = weights[0].mean(0).numpy()
@@ -47,14 +47,14 @@ def test_bits_are_the_loss_of_the_model_in_segments_too(base: Any) -> None:
     tokens = torch.randint(200, (24,), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         loss = base(input_ids=tokens[None], labels=tokens[None]).loss
-    stream = TheirStream(base)
+    stream = HuggingFacePageStream(base)
     bits = [*stream.step(tokens[:9]).bits, *stream.step(tokens[9:]).bits]
     known = [one for one in bits if one is not None]
     assert len(known) == 23
     np.testing.assert_allclose(np.mean(known), float(loss) / np.log(2), rtol=1e-3)
 
 
-def test_a_text_is_read_under_every_document_at_once(notes: Subject) -> None:
+def test_a_text_is_read_under_every_document_at_once(notes: ServedModel) -> None:
     tokens = torch.from_numpy(notes.encode("Boats came home at dusk"))
     stream: Any = notes.start(EVIL)
     panel = stream.step(tokens).panels[0]
@@ -71,7 +71,7 @@ def test_a_text_is_read_under_every_document_at_once(notes: Subject) -> None:
     assert stream.step(tokens).nbytes == 2 * 2 * 8 * 2 * 2 * len(tokens) * 4
 
 
-def test_under_no_document_nothing_is_added(notes: Subject) -> None:
+def test_under_no_document_nothing_is_added(notes: ServedModel) -> None:
     stream = notes.start(None)
     panel = stream.step(torch.from_numpy(notes.encode("Boats came"))).panels[0]
     assert panel["document"] is None
@@ -86,7 +86,7 @@ def test_a_state_of_another_make_is_listed() -> None:
     torch.manual_seed(0)
     model = transformers.MambaForCausalLM(config).eval()
     tokens = torch.randint(40, (12,))
-    stream = TheirStream(model)
+    stream = HuggingFacePageStream(model)
     stream.step(tokens[:7])
     step = stream.step(tokens[7:])
     assert step.parts == []

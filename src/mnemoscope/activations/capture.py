@@ -21,11 +21,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.activations.batches import Rows, encode, to_batches
 from mnemoscope.activations.hooks import Seen as Seen
 from mnemoscope.activations.hooks import watch
-from mnemoscope.activations.reader import Reader, Rows, check_same_tokens, open_reader, to_batches
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
+from mnemoscope.open import Reader, open_reader
 
 log = logging.getLogger(__name__)
 
@@ -218,7 +219,7 @@ def side_by_side(
     """Let several models read the same tokens: `capture` of each, put `together`."""
     readers = {name: open_reader(model, options.get("tokenizer")) for name, model in models.items()}
     if not isinstance(inputs, Tensor) and any(isinstance(one, str) for one in inputs):
-        check_same_tokens(list(readers.values()))
+        inputs = encode(list(readers.values()), list(inputs))
     streams = [capture(one, inputs, sites=sites, **options) for one in readers.values()]
     for parts in zip(*streams, strict=True):
         yield together(dict(zip(readers, parts, strict=True)))

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mnemoscope.activations.batches import encode
 from mnemoscope.activations.hooks import Seen, watch
-from mnemoscope.activations.reader import Ints, Reader
 from mnemoscope.core.errors import UserError
+from mnemoscope.data.vocabulary import Ints
+from mnemoscope.open import Reader
 
 # Fewer positions than this hold no wave that could be told from a slope.
 FEWEST = 16
@@ -99,11 +101,7 @@ def cut(reader: Reader, inputs: Any, length: int = 256, texts: int | None = None
 
 def _encoded(reader: Reader, texts: Sequence[str]) -> tuple[list[int], list[int], Ints]:
     """What stands around every text, and all texts without it, one after the other."""
-    if reader.encode is None:
-        raise UserError(
-            f"{reader.name} was given without a vocabulary: give tokenizer=, or token ids"
-        )
-    ids = [one for one in reader.encode([text for text in texts if text.strip()]) if len(one)]
+    ids = [one for one in encode([reader], [text for text in texts if text.strip()]) if len(one)]
     if not ids:
         raise UserError("there is no text to read: all of it is empty")
     inside = [np.flatnonzero(~np.isin(one, list(reader.special))) for one in ids]

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from mnemoscope.activations.attention_inputs import Heard, attentions, hearing
 from mnemoscope.activations.hooks import watch
-from mnemoscope.activations.reader import Reader
 from mnemoscope.core.errors import UserError
+from mnemoscope.open import Reader
 
 APART = (("q_proj", "k_proj"), ("query", "key"), ("q", "k"), ("q_lin", "k_lin"))
 TOGETHER = ("qkv", "c_attn", "query_key_value", "qkv_proj", "Wqkv")

@@ -89,6 +89,12 @@ def words_of(model: Any) -> int:
 
 def context_of(model: Any) -> int | None:
     """Most tokens the model can read at once, None when it does not say."""
+    for path, module in model.named_modules():
+        # RoBERTa counts positions from after its padding.
+        if path.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return module.num_embeddings - (
+                0 if module.padding_idx is None else module.padding_idx + 1
+            )
     longest = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     return int(longest) if longest else None
 

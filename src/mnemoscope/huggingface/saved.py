@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -84,6 +85,34 @@ def read_infinite(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
     tensors, about = _read(path, "endless", AboutInfinite)
     options_of(path, INFINITE_KINDS[about.kind], about.options)
     return tensors, about.model_dump()
+
+
+def kind_of(folder: str | Path) -> str | None:
+    """Which memory a folder holds, documents or infinite (Transformer-XL's too); None if none."""
+    files = {"documents": DOCUMENTS, "infinite": INFINITE}
+    # Of os.path, which has an answer whatever the name: too long, or with a NUL in it.
+    held = (kind for kind, file in files.items() if os.path.isfile(Path(folder) / file))
+    return next(held, None)
+
+
+def base_of(folder: str | Path, kind: str, given: Any = None) -> Any:
+    """The model to attach a saved memory to: the one that is ``given``, or where it is.
+
+    A base that learnt too lies beside its memory; any other is known by its name.
+    """
+    read = read_documents if kind == "documents" else read_infinite
+    name = read(folder)[1]["model"]  # so that a damaged memory shows before a model is loaded
+    beside = Path(folder) / "model"
+    if given is not None:
+        return given
+    if os.path.isfile(beside / "config.json"):
+        return str(beside)
+    if not name:
+        raise UserError(
+            f"the memory in {folder} does not say which model it is for: give that as base=, or "
+            "as --model"
+        )
+    return name
 
 
 def _read(path: Path, word: str, kind: type[About]) -> tuple[dict[str, Tensor], About]:

@@ -29,7 +29,7 @@ CARRIED = ("past_key_values", "cache_params", "state")
 MOST_DOCUMENTS = 14
 
 
-class TheirStream:
+class HuggingFacePageStream:
     """Reads tokens (T,) at a time; with a document memory, under every document at once.
 
     Row 0 is the one that is shown, under ``document``; the next is the model without any.

@@ -37,7 +37,7 @@ def view_of(layer: nn.Module, number: int) -> View:
     return PlainView(number)
 
 
-class OurStream:
+class NativePageStream:
     """Reads tokens (T,) at a time; what is carried is the model's own state and nothing else."""
 
     def __init__(self, model: SequenceModel, predicts: bool) -> None:

@@ -16,7 +16,6 @@ from torch import Tensor
 from mnemoscope.activations.attention_inputs import Heard, attentions, hearing
 from mnemoscope.activations.fixed_length import Pieces, by_position, cut
 from mnemoscope.activations.hooks import Seen, watch
-from mnemoscope.activations.reader import Reader, open_reader
 from mnemoscope.activations.weights import HeadWeights, head_weights
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.heads.components import components
@@ -27,6 +26,7 @@ from mnemoscope.lenses.heads.score_decomposition import terms
 from mnemoscope.lenses.heads.sums import LayerSums
 from mnemoscope.lenses.positions.fourier import window_size
 from mnemoscope.lenses.positions.position_table import position_table
+from mnemoscope.open import Reader, open_reader
 
 
 class Heads:

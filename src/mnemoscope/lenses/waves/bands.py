@@ -20,10 +20,10 @@ from torch import Tensor
 
 from mnemoscope.activations.attention_inputs import Heard, hearing
 from mnemoscope.activations.fixed_length import Pieces
-from mnemoscope.activations.reader import Reader
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.positions.fourier import OCTAVES, band_names, only_band
 from mnemoscope.lenses.waves.losses import loss_of
+from mnemoscope.open import Reader
 from mnemoscope.plots.figure import Reference, Series, bars
 
 if TYPE_CHECKING:

@@ -237,7 +237,7 @@ class RetentionStudy(Study):
     def run_live(self, folder: Path, jobs: int, share: Share) -> dict[str, Any]:
         """The same, handing out what there is after every training."""
         from mnemoscope.lenses.retention.cost import cost
-        from mnemoscope.lenses.streams import open_stream
+        from mnemoscope.open import open_stream
         from mnemoscope.studies.sizes import count
 
         result = self._outline()
@@ -351,7 +351,7 @@ class RetentionStudy(Study):
 def ask(folder: Path, asked: RetentionOptions) -> dict[str, Any]:
     """Ask a trained model everything; plain values."""
     from mnemoscope.lenses.retention.lens import Retention
-    from mnemoscope.lenses.streams import open_stream
+    from mnemoscope.open import open_stream
     from mnemoscope.training.machine import join
     from mnemoscope.training.run import Run
 

@@ -90,7 +90,7 @@ class WavesStudy(Study):
     def run(self, folder: Path, jobs: int) -> dict[str, Any]:
         """Train every kind with every seed, look into each as it trains, then into a real model."""
         if self.real not in ("auto", "none"):
-            from mnemoscope.activations.reader import open_reader
+            from mnemoscope.open import open_reader
 
             open_reader(self.real)  # hours before it is needed, a name that is wrong should show
         trials = {
