@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.activations.attention_interface import listening
+from mnemoscope.activations.attention_interface import intercept_attention
 from mnemoscope.activations.batches import to_batches
 from mnemoscope.activations.capture import Observed
 from mnemoscope.activations.sites import stacks
@@ -173,5 +173,5 @@ def _hiding(model: nn.Module, hidden: Tensor) -> Iterator[None]:
             return mask & seen
         return mask.masked_fill(~seen, torch.finfo(mask.dtype).min)
 
-    with listening(model, listener):
+    with intercept_attention(model, listener):
         yield

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.activations.attention_interface import listening
+from mnemoscope.activations.attention_interface import intercept_attention
 from mnemoscope.scope.frame import Step
 from mnemoscope.scope.native_stream import check, surprise
 from mnemoscope.scope.views.attention import causal, look_at
@@ -55,7 +55,7 @@ class HuggingFacePageStream:
         weights: list[Any] = []
         asked: list[Tensor] = []
         with ExitStack() as stack:
-            stack.enter_context(listening(self.model, self._listener(weights)))
+            stack.enter_context(intercept_attention(self.model, self._listener(weights)))
             if self.memory is not None:
                 stack.enter_context(self.memory.document(self.rows))
                 hook = self.memory.store.register_forward_hook(_asking(asked))
