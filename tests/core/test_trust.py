@@ -155,7 +155,9 @@ def test_the_live_page_opens_no_such_run(here: Path) -> None:
     from mnemoscope.scope.sessions import Sessions
 
     page = client.TestClient(build(Library(here), Sessions(here, ["run"]), None))
-    assert [run["memory"] for run in page.get("/api/shelf").json()["runs"]] == ["evil_memory:Evil"]
+    assert [run["memory"] for run in page.get("/api/run_index").json()["runs"]] == [
+        "evil_memory:Evil"
+    ]
     assert page.get("/api/run?id=run").status_code == 200
     for model in ("run:run", "untrained:run", "given:0"):
         answer = page.get(f"/api/model?id={model}")

@@ -231,7 +231,7 @@ def test_a_layer_of_another_kind_lists_its_tensors() -> None:
     model = build("gru")
     with torch.no_grad():
         state = model(tokens_of()[None]).state
-    panel = PlainView(0).look({}, None, state.layers[0], 0, LONG).panels[0]
+    panel = PlainView(0).show({}, None, state.layers[0], 0, LONG).panels[0]
     assert panel["rows"] == [["hidden", "1 × 8", 64]]
     assert panel["bytes"] == state.nbytes
 

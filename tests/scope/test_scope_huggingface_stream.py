@@ -65,7 +65,7 @@ def test_a_text_is_read_under_every_document_at_once(notes: ServedModel) -> None
         with torch.no_grad(), memory.document(one["name"]):
             loss = memory.model(input_ids=tokens[None], labels=tokens[None]).loss
         np.testing.assert_allclose(one["bits"], float(loss) / np.log(2), rtol=1e-3)
-    assert panel["asked"]["shape"] == [6, len(tokens)]
+    assert panel["used"]["shape"] == [6, len(tokens)]
     assert panel["selection"]["shape"] == [2, 6]
     # What is carried on is one row's, not that of all documents.
     assert stream.step(tokens).nbytes == 2 * 2 * 8 * 2 * 2 * len(tokens) * 4
