@@ -254,7 +254,7 @@ def test_texts_of_any_length_are_read_to_their_ends() -> None:
     gain, low, high = worth.gain()
     assert low < gain < high
     assert gain == pytest.approx(float(np.nanmean(worth.none - worth.own)))
-    assert worth.by_place()["own"].shape == (7,)
+    assert worth.by_position()["own"].shape == (7,)
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_it_plays_to_the_end(visit: Visit) -> None:
     page.wait_for_selector("button:text-is('Play')")
 
 
-def test_mistakes_are_said_on_the_page(visit: Visit) -> None:
+def test_a_character_that_a_model_does_not_know_is_explained_on_the_page(visit: Visit) -> None:
     page = visit("#/live?model=run:lstm", refused=True)
     page.wait_for_selector("textarea")
     page.fill("textarea", "Ω")

@@ -223,7 +223,7 @@ def open_memory(folder: Path, model: str | None, document: str | None = None) ->
 
 
 def recite(memory: DocumentMemory, document: str | None, prompt: str, length: int) -> str:
-    """What the model says after a prompt under a document, the likeliest word at every place."""
+    """What the model says after a prompt under a document, the likeliest word at every position."""
     import torch
 
     from mnemoscope.huggingface.blocks import words_of

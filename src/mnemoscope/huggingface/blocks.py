@@ -130,14 +130,14 @@ def last_norm(model: nn.Module, blocks: nn.ModuleList) -> nn.Module | None:
 def frozen(model: nn.Module) -> Iterator[None]:
     """Switch dropout and gradients of the weights off, then put back what was."""
     was = {part: part.training for part in model.modules()}
-    asked = {weight: weight.requires_grad for weight in model.parameters()}
+    trained = {weight: weight.requires_grad for weight in model.parameters()}
     model.eval().requires_grad_(False)
     try:
         yield
     finally:
         for part, training in was.items():
             part.training = training
-        for weight, grad in asked.items():
+        for weight, grad in trained.items():
             weight.requires_grad_(grad)
 
 
@@ -174,8 +174,8 @@ def starting_behind(blocks: nn.ModuleList, hidden: Tensor, sizes: list[int]) -> 
     model does (masks, positions, norms) stays its own business. Hooks of the block still run.
     """
     passing = list(blocks[: len(sizes)])
-    for place, (block, size) in enumerate(zip(passing, sizes, strict=True)):
-        block.forward = _skip(hidden if place == len(sizes) - 1 else None, size)
+    for index, (block, size) in enumerate(zip(passing, sizes, strict=True)):
+        block.forward = _skip(hidden if index == len(sizes) - 1 else None, size)
     try:
         yield
     finally:
@@ -208,7 +208,7 @@ def fingerprint(model: Any) -> str:
 
 
 def known(name: str, names: list[str], what: str) -> int:
-    """The place of a name, or an error with the nearest one."""
+    """The index of a name, or an error with the nearest one."""
     if name not in names:
         raise UserError(f"unknown {what} {name!r}; {suggestion(str(name), names)}")
     return names.index(name)

@@ -16,6 +16,7 @@ from mnemoscope.core.aliases import canonical
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import FORMAT, check_format
+from mnemoscope.huggingface.blocks import fingerprint
 from mnemoscope.huggingface.config import DocumentOptions, InfiniteOptions, TransformerXLOptions
 from mnemoscope.huggingface.texts import check_cutting
 from mnemoscope.memories.state import read_tensors, write_tensors
@@ -29,10 +30,10 @@ INFINITE_KINDS: dict[str, type[InfiniteOptions]] = {
 }
 Shape = tuple[int, ...]
 Chosen = TypeVar("Chosen", bound=Config)
-About = TypeVar("About", "AboutDocuments", "AboutInfinite")
+About = TypeVar("About", "SavedDocuments", "SavedInfinite")
 
 
-class AboutDocuments(BaseModel):
+class SavedDocuments(BaseModel):
     """What stands beside the tensors of a document memory."""
 
     model_config = ConfigDict(strict=True)
@@ -50,8 +51,8 @@ def _kind(word: Any) -> Any:
     return canonical("attached", word) if isinstance(word, str) else word
 
 
-class AboutInfinite(BaseModel):
-    """What stands beside the tensors of a memory of the past."""
+class SavedInfinite(BaseModel):
+    """What stands beside the tensors of a long-term memory."""
 
     model_config = ConfigDict(strict=True)
 
@@ -72,7 +73,7 @@ def write_memory(path: Path, tensors: dict[str, Tensor], word: str, about: dict[
 def read_documents(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors of a document memory and what is said about them, each fitting the other."""
     path = Path(folder) / DOCUMENTS
-    tensors, about = _read(path, "documents", AboutDocuments)
+    tensors, about = _read(path, "documents", SavedDocuments)
     if "bias" in tensors:  # the first memories had no centre
         tensors.setdefault("centre", torch.zeros_like(tensors["bias"]))
     _check_documents(path, tensors, about)
@@ -80,9 +81,9 @@ def read_documents(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any
 
 
 def read_infinite(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors of a memory of the past and what is said about them."""
+    """The tensors of a long-term memory and what is said about them."""
     path = Path(folder) / INFINITE
-    tensors, about = _read(path, "endless", AboutInfinite)
+    tensors, about = _read(path, "endless", SavedInfinite)
     options_of(path, INFINITE_KINDS[about.kind], about.options)
     return tensors, about.model_dump()
 
@@ -115,6 +116,20 @@ def base_of(folder: str | Path, kind: str, given: Any = None) -> Any:
     return name
 
 
+def facts_of(base: Any) -> dict[str, str]:
+    """What is saved of the model that a memory is attached to."""
+    return {"base": fingerprint(base), "model": getattr(base.config, "_name_or_path", "")}
+
+
+def check_base(folder: str | Path, about: Mapping[str, Any], base: Any) -> None:
+    """Refuse a model that a saved memory was not attached to."""
+    if about["base"] != fingerprint(base):
+        raise UserError(
+            f"the memory in {folder} was attached to another base model "
+            f"({about['model'] or 'without a name'}): load that one"
+        )
+
+
 def _read(path: Path, word: str, kind: type[About]) -> tuple[dict[str, Tensor], About]:
     """The tensors of a memory, all of them finite, and what is said about them as ``kind``."""
     tensors, metadata = read_tensors(path)
@@ -141,7 +156,7 @@ def options_of(path: Path, kind: type[Chosen], values: Mapping[str, Any]) -> Cho
         raise damaged(path, str(error).splitlines()[0]) from None
 
 
-def _check_documents(path: Path, tensors: dict[str, Tensor], about: AboutDocuments) -> None:
+def _check_documents(path: Path, tensors: dict[str, Tensor], about: SavedDocuments) -> None:
     """Refuse tensors that are not what options and names make them; nothing is built before."""
     if len(set(about.names)) != len(about.names) or not all(n.strip() for n in about.names):
         raise damaged(path, "two documents have one name, or none")

@@ -141,6 +141,6 @@ class HuggingFacePageStream:
 
 def _activations(found: list[Tensor]) -> Any:
     def after(store: Any, inputs: Any, output: Any) -> None:
-        found.append(store.asked(inputs[0]).detach())
+        found.append(store.activations(inputs[0]).detach())
 
     return after

@@ -63,7 +63,7 @@ def _weigh(memory: InfiniteMemory, read: Any) -> dict[str, Any]:
     found = memory.worth(read, silent=True)
     with torch.no_grad():
         state = memory(torch.as_tensor(read[0])[None, : 2 * memory.options.window]).state
-    places = {name: losses.tolist() for name, losses in found.by_place().items()}
+    places = {name: losses.tolist() for name, losses in found.by_position().items()}
     return {
         "losses": {name: float(np.mean(losses)) for name, losses in places.items()},
         "places": places,
