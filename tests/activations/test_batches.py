@@ -11,7 +11,6 @@ from mnemoscope.activations.batches import encode, to_batches
 from mnemoscope.activations.capture import side_by_side
 from mnemoscope.core.errors import UserError
 from mnemoscope.open import open_reader
-from mnemoscope.studies.inspection import inspect
 from tiny_models import tiny
 
 TEXTS = [f"a cat sat {word} a mat" for word in ("on", "at", "by", "on")] * 20
@@ -64,9 +63,6 @@ def test_two_models_with_one_tokenizer_have_texts_tokenised_once(
     both = list(side_by_side({"A": first, "B": second}, TEXTS, sites="layer.*.out"))
     assert calls == [len(TEXTS)]
     assert {name[:2] for name in both[0].sites} == {"A/", "B/"}
-    calls.clear()
-    inspect("similarity", [first, second], TEXTS, sites=["layer.*.out"], length=16)
-    assert calls == [len(TEXTS)]
 
 
 def test_a_tokenizer_that_was_told_to_pad_is_still_the_same(folders: list[str]) -> None:
