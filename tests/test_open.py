@@ -105,6 +105,7 @@ def test_declared_sizes() -> None:
     assert after("transformer_xl", 40, width=8, mem_len=16) == 16 * 8 * 4
     assert after("compressive", 64, width=8, mem_len=16, compressed_len=6) == 22 * 8 * 4
     assert after("infinite", 64, width=8, mem_len=16, chunk=8, basis=6) == (16 + 6) * 8 * 4 + count
+    assert after("attention", 40, width=8) == after("transformer", 40, width=8)  # an old name
     assert state_bytes(LSTM.make(vocab=9, width=8), 40) == after("lstm", 40, width=8)
 
 

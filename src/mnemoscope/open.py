@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, find
 from mnemoscope.core.seeds import derive
@@ -188,8 +189,9 @@ def open_attached(
 
 def _memory(source: str, vocabulary: Any, options: dict[str, Any]) -> Reader | None:
     """A fresh model by the name of its memory, None when it is no such name."""
+    named = ":" in source or canonical("memory", source) in MEMORIES
     # Of os.path, whose questions have an answer whatever the name: too long, or with a NUL in it.
-    if source not in MEMORIES and (":" not in source or os.path.exists(source)):
+    if source not in MEMORIES and (not named or os.path.exists(source)):
         if options:
             raise UserError(f"{source} is a model already, its {min(options)} cannot be changed")
         return None
