@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from scope_world import EVIL, World
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.scope.huggingface_stream import HuggingFacePageStream
 from mnemoscope.scope.models import ServedModel, served_model
 
@@ -92,3 +94,9 @@ def test_a_state_of_another_make_is_listed() -> None:
     assert step.parts == []
     assert step.panels[0]["kind"] == "tensors"
     assert step.nbytes == step.panels[0]["bytes"] > 0
+
+
+def test_a_long_term_memory_is_not_shown_and_says_what_shows_it(tmp_path: Path) -> None:
+    (tmp_path / "endless.safetensors").touch()
+    with pytest.raises(UserError, match="mnemoscope infinite worth"):
+        served_model("given:0", tmp_path, [str(tmp_path)])
