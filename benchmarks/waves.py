@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from benchmarks.measure import Ratio, Row, in_child
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.lenses.waves.lens import Waves
+from mnemoscope.open import open_reader
 
 TITLE = "Position waves of 12 layers × 12 heads, 256 positions × 200 texts"
 SETTING = (

@@ -21,9 +21,9 @@ from mnemoscope.report.document import Report, Reproduce
 from mnemoscope.training.asked import resolve
 
 if TYPE_CHECKING:
-    from mnemoscope.lenses.streams import Stream
     from mnemoscope.models.config import ModelConfig
     from mnemoscope.models.model import SequenceModel
+    from mnemoscope.models.stream import Stream
     from mnemoscope.models.translator import Translator
     from mnemoscope.training.run import Run
 
@@ -136,9 +136,10 @@ def stream(source: Any, *, trust: Modules = None, **options: Any) -> Stream:
     """Return any model behind one call: ``stream("gpt2").read(tokens).state.nbytes``.
 
     ``source`` is a model of ours or of `transformers`, a memory attached to one, the folder of any
-    of them, a name on the hub, or the name of a memory with its options.
+    of them, a name on the hub, or the name of a memory with its options. A saved document memory
+    reads under ``document``; ``base`` is the model of a saved memory that does not say which.
     """
-    from mnemoscope.lenses.streams import open_stream
+    from mnemoscope.open import open_stream
 
     with trusting(trust):
         return open_stream(source, **options)

@@ -11,10 +11,10 @@ import torch
 import mnemoscope as ms
 from mnemoscope.activations.capture import capture, side_by_side
 from mnemoscope.activations.hooks import watch
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.activations.sites import canonical
 from mnemoscope.activations.store import save, saved
 from mnemoscope.core.errors import UserError
+from mnemoscope.open import open_reader
 from tiny_models import LAYERS, VOCAB, WIDTH, tiny
 
 ALL = ["embeddings", "layer.*.out", "layer.*.attention.?"]
@@ -143,11 +143,12 @@ def test_bad_input_is_refused_with_what_to_do(tmp_path: Path, tokens):
         list(capture(model, tokens, sites="layer.*.out"))
 
 
-def test_what_is_saved_comes_back_the_same(tmp_path: Path, tokens, capsys):
+def test_what_is_saved_comes_back_the_same(tmp_path: Path, tokens, caplog):
+    caplog.set_level("INFO", "mnemoscope")
     model = tiny("llama")
     texts = [[7, 8, 9], [10, 11, 12, 13], [14, 15, 16]]
     save(model, texts, tmp_path / "kept", sites="layer.*.out", batch=2)
-    assert "10 tokens at 3 sites" in capsys.readouterr().err
+    assert "10 tokens at 3 sites" in caplog.text
     direct = list(capture(model, texts, sites="layer.*.out", batch=2))
     back = list(saved(tmp_path / "kept", batch=4))
     assert [len(one) for one in back] == [4, 4, 2]

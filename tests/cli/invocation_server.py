@@ -26,7 +26,7 @@ WARM = (
     *("torch", "accelerate", "transformers", "sacrebleu", "joblib", "plotly", "safetensors.torch"),
     *("uvicorn", "fastapi", "sklearn.datasets", "transformers.models.llama.modeling_llama"),
     *("mnemoscope.cli", "mnemoscope.api", "mnemoscope.doctor", "mnemoscope.scope.serve"),
-    *("mnemoscope.training.loop", "mnemoscope.training.scores", "mnemoscope.lenses.elsewhere"),
+    *("mnemoscope.training.loop", "mnemoscope.training.scores", "mnemoscope.fresh_process"),
     *("mnemoscope.models.generation", "mnemoscope.models.translator", "mnemoscope.studies.sizes"),
     *("mnemoscope.huggingface.documents.memory", "mnemoscope.huggingface.infinite.memory"),
     *("mnemoscope.huggingface.loading", "mnemoscope.huggingface.texts"),

@@ -17,10 +17,10 @@ import torch
 
 import mnemoscope as ms
 from complaints import complaint
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.cli import main
 from mnemoscope.core.trust import UntrustedError, trusted, trusting
-from mnemoscope.lenses.elsewhere import Case, go_on
+from mnemoscope.fresh_process import Case, check_in_fresh_process
+from mnemoscope.open import open_reader
 from mnemoscope.training.run import Run
 
 # Whoever imports it is found out; it is a memory all the same.
@@ -155,7 +155,9 @@ def test_the_live_page_opens_no_such_run(here: Path) -> None:
     from mnemoscope.scope.sessions import Sessions
 
     page = client.TestClient(build(Library(here), Sessions(here, ["run"]), None))
-    assert [run["memory"] for run in page.get("/api/shelf").json()["runs"]] == ["evil_memory:Evil"]
+    assert [run["memory"] for run in page.get("/api/run_index").json()["runs"]] == [
+        "evil_memory:Evil"
+    ]
     assert page.get("/api/run?id=run").status_code == 200
     for model in ("run:run", "untrained:run", "given:0"):
         answer = page.get(f"/api/model?id={model}")
@@ -174,7 +176,8 @@ def test_a_trusted_module_works_everywhere(monkeypatch: pytest.MonkeyPatch) -> N
     assert type(ms.build("evil_memory:Evil", vocab=4, trust=trust).config).__name__ == "Evil"
     with trusting(trust):
         some = torch.zeros(1, 4, dtype=torch.long)
-        (_, same), *_ = go_on([Case("evil_memory:Evil", some, some), Case("run", some, some)])
+        cases = [Case("evil_memory:Evil", some, some), Case("run", some, some)]
+        (_, same), *_ = check_in_fresh_process(cases)
     assert same
     assert not trusted()
     with pytest.raises(SystemExit) as ended:

@@ -78,3 +78,9 @@ def save_whole(folder: Path, words: str = "the kettle sang on the stove", **opti
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
     return model
+
+
+def logits(model: Any, tokens: torch.Tensor, **options: Any) -> torch.Tensor:
+    with torch.no_grad():
+        found: torch.Tensor = model(tokens, **options).logits
+    return found

@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from complaints import complaint
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.huggingface.folder import find_folder
 from mnemoscope.huggingface.loading import (
     architecture,
@@ -28,6 +27,7 @@ from mnemoscope.huggingface.loading import (
     load_tokenizer,
 )
 from mnemoscope.huggingface.quiet import quiet
+from mnemoscope.open import open_reader
 
 WEIGHTS = "model.safetensors"
 

@@ -6,7 +6,7 @@ from stories import load_model
 
 from mnemoscope.lenses.retention.episodes import RetentionOptions
 from mnemoscope.lenses.retention.lens import Retention
-from mnemoscope.lenses.streams import open_stream
+from mnemoscope.open import open_stream
 
 
 def test_stories_are_asked_in_context() -> None:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from mnemoscope.data.recall import Recall
-from mnemoscope.lenses.streams import Stream
 from mnemoscope.memories.state import State, StreamState
 from mnemoscope.models.model import Output
+from mnemoscope.models.stream import Stream
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ import torch
 import mnemoscope as ms
 from mnemoscope.activations.capture import Observed, capture
 from mnemoscope.activations.hooks import watch
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.change import Change
 from mnemoscope.lenses.influence import Influence, record, rerun
 from mnemoscope.lenses.neighbours import Neighbours
 from mnemoscope.lenses.occurrences import Occurrences
 from mnemoscope.lenses.statistics.groups import by_frequency, by_tags, counted, everything
+from mnemoscope.open import open_reader
 from tiny_models import VOCAB, tiny
 
 SITES = ["embeddings", "layer.*.out"]

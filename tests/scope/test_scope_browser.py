@@ -19,7 +19,7 @@ Visit = Callable[..., Any]
 PHONE = {"width": 390, "height": 844}
 
 
-def test_the_shelf_leads_to_studies_runs_and_models(visit: Visit) -> None:
+def test_the_run_index_leads_to_studies_runs_and_models(visit: Visit) -> None:
     page = visit()
     page.wait_for_selector(".card")
     assert page.locator("h1").inner_text() == "What do they remember?"
@@ -119,7 +119,7 @@ def test_a_report_in_the_folder_cannot_reach_the_server(
     (tmp_path / "bad" / "study.yaml").write_text("study: lag\n")
     (tmp_path / "bad" / "report.html").write_text(
         "<h1>waiting</h1><script>"
-        "fetch('/api/shelf').then(() => 'reached', () => 'refused')"
+        "fetch('/api/run_index').then(() => 'reached', () => 'refused')"
         ".then((word) => document.querySelector('h1').textContent = word);"
         "try { parent.hacked = 1 } catch {}</script>"
     )

@@ -25,7 +25,9 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return re.sub(r"\s+", " ", said)
 
 
-def test_mistakes_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_in_the_command_scope_are_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "there is no folder" in refused(capsys, str(tmp_path / "none"))
     none = str(tmp_path / "none")
     assert "no port 99999" in refused(capsys, none, "--model", "a/b", "--port", "99999")

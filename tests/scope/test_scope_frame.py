@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemoscope.scope.frame import Step, age_edges, by_age, frame
-from mnemoscope.scope.views.view import Looked, Part
+from mnemoscope.scope.views.view import Part, Shown
 
 
 @given(st.integers(1, 3000))
@@ -41,7 +41,7 @@ def test_shares_by_age_add_up_where_all_ages_are_reached(first: int, new: int, s
 def test_a_frame_is_json_and_its_map_is_the_mean_of_its_parts() -> None:
     one, two = np.eye(3, 5, 2), np.full((3, 5), 0.2)
     step = Step(12, [None, 1.0, 2.0])
-    step.add(Looked([Part(0, "a", one), Part(1, "b", two)], [{"kind": "slots"}]))
+    step.add(Shown([Part(0, "a", one), Part(1, "b", two)], [{"kind": "slots"}]))
     found = json.loads(json.dumps(frame(step, 1, 2, 3)))
     assert (found["segment"], found["first"], found["new"], found["bytes"]) == (1, 2, 3, 12)
     roots = np.frombuffer(base64.b64decode(found["map"]["data"]), np.uint8).reshape(3, 5) / 255

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote, quote_from_bytes
 
 import pytest
-from asking import application, ask
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from page_requests import application, ask
 
 pytest.importorskip("fastapi")
 
@@ -77,7 +77,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     if kind in ("files", "web"):
         said["path"] = f"/{kind}/{name}"
     elif kind in ("item", "model", "text"):
-        said["path"] = f"/api/{draw(st.sampled_from(['run', 'study', 'shelf', 'progress']))}"
+        said["path"] = f"/api/{draw(st.sampled_from(['run', 'study', 'run_index', 'progress']))}"
         query = {"id": name}
         if kind == "model":
             said["path"], query = "/api/model", {"id": draw(MODELS)}
@@ -134,14 +134,14 @@ def test_any_request_over_any_folder(
     (root / "linked.html").symlink_to(home / "secret.html")
     (root / "linked").symlink_to(home)
     app = application(root, root)
-    always = [{"path": "/api/shelf"}, {"path": "/api/progress"}, {"path": "/"}]
+    always = [{"path": "/api/run_index"}, {"path": "/api/progress"}, {"path": "/"}]
     for request in [*asked, *always]:
         answer = ask(app, **request)
         assert answer.status < 500, (request, answer.body[:500])
         assert len(answer.body) < MOST_ANSWER
         assert SECRET not in answer.body
     # Whatever lies in the folder is listed, and can be asked for.
-    found = json.loads(ask(app, "/api/shelf").body)
+    found = json.loads(ask(app, "/api/run_index").body)
     for run in found["runs"]:
         said = ask(app, "/api/run", f"id={quote(run['id'])}".encode())
         assert said.status == 200, said.body

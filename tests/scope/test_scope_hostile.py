@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from asking import application, ask
+from page_requests import application, ask
 
 from mnemoscope.scope import records, run_index, texts
 from mnemoscope.scope.library import Library

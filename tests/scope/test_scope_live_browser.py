@@ -33,7 +33,7 @@ def test_an_lstm_shows_gates_and_what_its_state_is_made_of(visit: Visit) -> None
 
 
 def test_a_transformer_shows_its_keys_and_values(visit: Visit) -> None:
-    page = visit("#/live?model=run:attention")
+    page = visit("#/live?model=run:transformer")
     page.wait_for_selector("textarea")
     read(page)
     at_segment(page, 5)  # 60 tokens read, 39 are kept
@@ -127,7 +127,7 @@ def test_two_models_side_by_side_are_pointed_at_together(visit: Visit) -> None:
 
 
 def test_the_keyboard_is_enough(visit: Visit) -> None:
-    page = visit("#/live?model=run:attention")
+    page = visit("#/live?model=run:transformer")
     page.wait_for_selector("textarea")
     read(page)
     page.locator(".text").focus()
@@ -175,7 +175,7 @@ def test_it_plays_to_the_end(visit: Visit) -> None:
     page.wait_for_selector("button:text-is('Play')")
 
 
-def test_mistakes_are_said_on_the_page(visit: Visit) -> None:
+def test_a_character_that_a_model_does_not_know_is_explained_on_the_page(visit: Visit) -> None:
     page = visit("#/live?model=run:lstm", refused=True)
     page.wait_for_selector("textarea")
     page.fill("textarea", "Ω")

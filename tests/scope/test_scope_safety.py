@@ -67,8 +67,8 @@ def test_texts_stay_in_their_folder(client: Client, name: str) -> None:
     assert client.ask("/api/text?name=story.txt&start=7")[0] == 422
 
 
-def test_the_shelf_shows_all_kinds(client: Client) -> None:
-    status, found, _ = client.ask("/api/shelf")
+def test_the_run_index_shows_all_kinds(client: Client) -> None:
+    status, found, _ = client.ask("/api/run_index")
     assert status == 200
     assert [study["id"] for study in found["studies"]] == ["lag"]
     assert found["studies"][0]["finished"]
@@ -110,7 +110,7 @@ def test_the_page_itself_allows_no_inline_script(client: Client) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
 def test_only_names_of_this_machine_are_answered(client: Client, host: str) -> None:
-    assert client.ask("/api/shelf", headers={"host": host})[0] == 421
+    assert client.ask("/api/run_index", headers={"host": host})[0] == 421
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_only_names_of_this_machine_are_answered(client: Client, host: str) -> N
 def test_other_pages_get_nothing(client: Client, headers: dict[str, str]) -> None:
     ask = {"model": "run:lstm", "text": "The cat"}
     assert client.ask("/api/read", ask, headers=headers)[0] == 403
-    assert client.ask("/api/shelf", headers=headers)[0] == 403
+    assert client.ask("/api/run_index", headers=headers)[0] == 403
 
 
 def test_a_link_from_elsewhere_may_open_the_page(client: Client) -> None:
@@ -193,17 +193,19 @@ def test_opened_wider_a_token_is_needed(opened: Any) -> None:
     client = opened(host="0.0.0.0")
     token = client.page.address.partition("token=")[2]
     assert len(token) >= 32
-    for path in ("/", "/api/shelf", "/web/main.js", "/files/lag/report.html", "/?token=wrong"):
+    for path in ("/", "/api/run_index", "/web/main.js", "/files/lag/report.html", "/?token=wrong"):
         assert client.ask(path)[0] == 401
-    assert client.ask("/api/shelf", headers={"cookie": f"{guard.COOKIE}=wrong"})[0] == 401
-    assert client.ask("/api/shelf", headers={"cookie": "a;;=\x01"})[0] == 401
+    assert client.ask("/api/run_index", headers={"cookie": f"{guard.COOKIE}=wrong"})[0] == 401
+    assert client.ask("/api/run_index", headers={"cookie": "a;;=\x01"})[0] == 401
     status, _, headers = client.ask(f"/?token={token}")
     assert (status, headers["location"]) == (303, "/")
     cookie = headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     known = {"cookie": cookie.partition(";")[0]}
-    assert client.ask("/api/shelf", headers=known)[0] == 200
-    assert client.ask("/api/shelf", headers={**known, "origin": "http://evil.example"})[0] == 403
+    assert client.ask("/api/run_index", headers=known)[0] == 200
+    assert (
+        client.ask("/api/run_index", headers={**known, "origin": "http://evil.example"})[0] == 403
+    )
     # Anywhere else the token is no key: an address with it could be sent on.
-    assert client.ask(f"/api/shelf?token={token}")[0] == 401
+    assert client.ask(f"/api/run_index?token={token}")[0] == 401

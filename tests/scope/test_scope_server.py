@@ -60,7 +60,7 @@ def test_damaged_models_are_explained_and_the_server_lives_on(
     (tmp_path / "foreign" / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "foreign" / "model.safetensors").write_bytes(b"")
     client = opened(tmp_path)
-    assert client.ask("/api/shelf")[0] == 200
+    assert client.ask("/api/run_index")[0] == 200
     for model in ("run:cut", "run:mixed", "run:odd", "documents:notes", "huggingface:base"):
         status, content, _ = client.ask("/api/read", {"model": model, "text": "The cat"})
         assert (status, bool(content["error"])) in ((400, True), (500, True)), model
@@ -68,7 +68,7 @@ def test_damaged_models_are_explained_and_the_server_lives_on(
     assert "no causal language model" in said
     # The memory names a base that nobody put here.
     assert "--model" in client.ask("/api/model?id=documents:notes")[1]["error"]
-    assert client.ask("/api/shelf")[0] == 200
+    assert client.ask("/api/run_index")[0] == 200
 
 
 def test_a_model_that_diverged_is_explained(opened: Any, world: World, tmp_path: Path) -> None:
@@ -109,13 +109,13 @@ def test_two_models_read_a_text_in_as_many_segments(client: Client) -> None:
 
 
 def test_fifty_at_a_time_are_all_served(client: Client) -> None:
-    ask = {"model": "run:attention", "text": "The cat sat on the mat.", "segment": 8}
+    ask = {"model": "run:transformer", "text": "The cat sat on the mat.", "segment": 8}
 
     def one(number: int) -> tuple[int, Any]:
         if number % 5:
-            return client.ask(["/api/shelf", "/", "/web/main.js", "/api/run?id=lstm"][number % 4])[
-                :2
-            ]
+            return client.ask(
+                ["/api/run_index", "/", "/web/main.js", "/api/run?id=lstm"][number % 4]
+            )[:2]
         return client.ask("/api/read", ask)[:2]
 
     with ThreadPoolExecutor(50) as pool:
@@ -160,7 +160,7 @@ def test_models_named_at_the_start_are_opened(opened: Any, world: World, tmp_pat
     runs = world.runs
     given = [str(runs / name) for name in ("lstm", "base", "notes")] + ["nobody/nothing"]
     client = opened(tmp_path, given)
-    assert client.ask("/api/shelf")[1]["given"] == given
+    assert client.ask("/api/run_index")[1]["given"] == given
     labels = [client.ask(f"/api/model?id=given:{place}")[1].get("label") for place in range(3)]
     assert labels == ["LSTM", "LlamaForCausalLM", "Document memory"]
     assert "cannot load" in client.ask("/api/model?id=given:3")[1]["error"]

@@ -14,7 +14,7 @@ from mnemoscope.core.registry import find
 from mnemoscope.memories.density import gaussian_below
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.scope.frame import Step
-from mnemoscope.scope.native_stream import OurStream
+from mnemoscope.scope.native_stream import NativePageStream
 from mnemoscope.scope.views.view import Part, packed, spread
 
 LONG = 48
@@ -56,8 +56,8 @@ def tokens_of(length: int = LONG) -> Tensor:
     return torch.randint(9, (length,), generator=torch.Generator().manual_seed(5))
 
 
-def read(kind: str, cuts: list[int]) -> tuple[OurStream, list[Step]]:
-    stream, steps, at = OurStream(build(kind), True), [], 0
+def read(kind: str, cuts: list[int]) -> tuple[NativePageStream, list[Step]]:
+    stream, steps, at = NativePageStream(build(kind), True), [], 0
     for length in cuts:
         steps.append(stream.step(tokens_of()[at : at + length]))
         at += length
@@ -119,7 +119,7 @@ def test_shares_do_not_depend_on_the_segments(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["rnn", "lstm", "gru"])
 def test_a_share_is_the_difference_a_skipped_token_makes(kind: str) -> None:
     model, tokens = build(kind), tokens_of(9)
-    stream = OurStream(model, True)
+    stream = NativePageStream(model, True)
     shares = stream.step(tokens).parts[0].shares
     layer: Any = model.layers[0]
     with torch.no_grad():
@@ -145,7 +145,7 @@ def test_sparse_shares_are_the_weights_that_the_lens_sees() -> None:
     with torch.no_grad(), capture(model, "layers.1.attention.looks") as seen:
         model(tokens[None])
     looks = seen["layers.1.attention.looks"][0]  # (H, T, T)
-    parts = [part for part in OurStream(model, True).step(tokens).parts if part.layer == 1]
+    parts = [part for part in NativePageStream(model, True).step(tokens).parts if part.layer == 1]
     for number, part in enumerate(parts):
         heads = looks[2 * number : 2 * number + 2].mean(0).numpy()
         np.testing.assert_allclose(part.shares, heads, atol=1e-9)
@@ -231,7 +231,7 @@ def test_a_layer_of_another_kind_lists_its_tensors() -> None:
     model = build("gru")
     with torch.no_grad():
         state = model(tokens_of()[None]).state
-    panel = PlainView(0).look({}, None, state.layers[0], 0, LONG).panels[0]
+    panel = PlainView(0).show({}, None, state.layers[0], 0, LONG).panels[0]
     assert panel["rows"] == [["hidden", "1 × 8", 64]]
     assert panel["bytes"] == state.nbytes
 

@@ -120,7 +120,7 @@ def test_the_answer_of_another_model_or_to_another_question_is_not_taken(
     assert found == done[1]
     assert "other options or other weights: rnn." in notices[0]
     found, notices = examined(folder, scale=2.0)
-    assert [row["loss"] for row in found] == [2 * row["loss"] for row in done[1]]
+    assert [row.loss for row in found] == [2 * row.loss for row in done[1]]
     assert "2 of 2 trials were examined again" in notices[0]
 
 

@@ -1,4 +1,4 @@
-"""Queries, keys and who may look at whom, of every layer of any model, while it reads.
+"""Queries, keys and masks of every attention layer of any model, captured while it reads.
 
 Shapes: B texts, H heads, T tokens, E width of a head.
 """
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.activations.attention_interface import listening
+from mnemoscope.activations.attention_interface import intercept_attention
 from mnemoscope.activations.sites import attention_of, stacks
 from mnemoscope.core.errors import UserError
 from mnemoscope.models.model import SequenceModel, Tap
@@ -21,11 +21,11 @@ from mnemoscope.models.relative import RelativeAttention
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
-    """What one attention was about to compare.
+class AttentionInputs:
+    """Captured queries and keys of one attention layer, and what its scores are made with.
 
     queries, keys   (B, H, T, E), keys that heads share repeated, rotary positions applied
-    visible         (T, T), whether a row may look at a column
+    visible         (T, T), whether a row may attend to a column
     bias            (1 or H, T, T) that is added to the scores, or None
     shared          how many heads share one key
     """
@@ -38,18 +38,18 @@ class Heard:
     bias: Tensor | None
     shared: int
 
-    def kept(self, where: slice) -> Heard:
+    def kept(self, where: slice) -> AttentionInputs:
         """The same for some of the positions."""
         bias = None if self.bias is None else self.bias[:, where, where]
-        return Heard(
+        return AttentionInputs(
             self.layer, self.queries[:, :, where], self.keys[:, :, where], self.scale,
             self.visible[where, where], bias, self.shared,
         )  # fmt: skip
 
     def scores(self) -> Tensor:
-        """What the softmax gets, (B, H, T, T), with numbers where nobody may look too."""
-        found = (self.queries * self.scale) @ self.keys.transpose(2, 3)
-        return found if self.bias is None else found + self.bias
+        """What the softmax gets, (B, H, T, T), masked ones too."""
+        scores = (self.queries * self.scale) @ self.keys.transpose(2, 3)
+        return scores if self.bias is None else scores + self.bias
 
     def attention(self, scores: Tensor) -> Tensor:
         """The softmax of scores over what is visible, (B, H, T, T)."""
@@ -58,13 +58,13 @@ class Heard:
         return scores.masked_fill(~self.visible, -torch.inf).softmax(-1)
 
 
-Hear = Callable[[Heard], None]
+Receive = Callable[[AttentionInputs], None]
 # layer, "q" or "k", (B, H, T, E) with the keys as the model has them -> what to use instead
 Change = Callable[[int, Literal["q", "k"], Tensor], Tensor]
 
 
 def attentions(model: nn.Module) -> dict[int, nn.Module]:
-    """The attention of every layer that reads, by its number."""
+    """The attention of every layer, by its number."""
     stack = stacks(model).get("")
     found = {
         number: attention
@@ -75,8 +75,8 @@ def attentions(model: nn.Module) -> dict[int, nn.Module]:
         for attention in found.values():
             if isinstance(attention, RelativeAttention):
                 raise UserError(
-                    "this model adds distances to its scores itself: q·k alone is not where it "
-                    "looks. Its lens is `looks`"
+                    "this model adds distances to its scores itself: q·k alone is not its "
+                    "attention. Its lens is `attention_maps`"
                 )
         found = {
             n: one for n, one in found.items() if isinstance(getattr(one, "queries", None), Tap)
@@ -87,8 +87,10 @@ def attentions(model: nn.Module) -> dict[int, nn.Module]:
 
 
 @contextmanager
-def hearing(model: nn.Module, hear: Hear, change: Change | None = None) -> Iterator[None]:
-    """Call ``hear`` for every attention inside the block, after ``change`` if there is one.
+def capture_attention_inputs(
+    model: nn.Module, receive: Receive, change: Change | None = None
+) -> Iterator[None]:
+    """Call ``receive`` for every attention inside the block, after ``change`` if there is one.
 
     An attention that never comes by is an error at the end of the block.
     """
@@ -96,25 +98,27 @@ def hearing(model: nn.Module, hear: Hear, change: Change | None = None) -> Itera
     numbers = {module: number for number, module in modules.items()}
     silent = set(modules)
 
-    def heard(one: Heard) -> None:
+    def received(one: AttentionInputs) -> None:
         silent.discard(one.layer)
-        hear(one)
+        receive(one)
 
     with ExitStack() as stack:
         if isinstance(model, SequenceModel):
             for number, module in modules.items():
-                _tap(stack, number, module, heard, change)
+                _tap(stack, number, module, received, change)
         else:
-            stack.enter_context(_listen(model, numbers, heard, change))
+            stack.enter_context(_intercept(model, numbers, received, change))
         yield
     if silent:
         raise UserError(
-            f"queries and keys of layer {min(silent)} were not heard: this model does not compute "
-            "its attention through the interface of transformers"
+            f"queries and keys of layer {min(silent)} were not captured: this model does not "
+            "compute its attention through the interface of transformers"
         )
 
 
-def _tap(stack: ExitStack, number: int, module: Any, hear: Hear, change: Change | None) -> None:
+def _tap(
+    stack: ExitStack, number: int, module: Any, receive: Receive, change: Change | None
+) -> None:
     seen: dict[str, Tensor] = {}
 
     def query(tap: nn.Module, given: Any, value: Tensor) -> Tensor:
@@ -132,15 +136,15 @@ def _tap(stack: ExitStack, number: int, module: Any, hear: Hear, change: Change 
             reach = min(getattr(module, "context", length), length)
             sees = sees.tril() & sees.triu(1 - reach)
         scale = queries.shape[3] ** -0.5
-        hear(Heard(number, _precise(queries), _precise(value), scale, sees, None, 1))
+        receive(AttentionInputs(number, _precise(queries), _precise(value), scale, sees, None, 1))
         return value
 
     stack.callback(module.queries.register_forward_hook(query).remove)
     stack.callback(module.keys.register_forward_hook(key).remove)
 
 
-def _listen(
-    model: nn.Module, numbers: dict[nn.Module, int], hear: Hear, change: Change | None
+def _intercept(
+    model: nn.Module, numbers: dict[nn.Module, int], receive: Receive, change: Change | None
 ) -> Any:
     def listener(
         module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, options: dict[str, Any]
@@ -152,7 +156,7 @@ def _listen(
             scale = query.shape[3] ** -0.5 if scale is None else float(scale)
             keys = key.repeat_interleave(shared, 1) if shared > 1 else key
             one = numbers[module], _precise(query), _precise(keys), scale, sees, bias, shared
-            hear(Heard(*one))
+            receive(AttentionInputs(*one))
         return mask
 
     def changer(module: nn.Module, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,7 +165,7 @@ def _listen(
         number = numbers[module]
         return change(number, "q", query), change(number, "k", key)
 
-    return listening(model, listener, changer)
+    return intercept_attention(model, listener, changer)
 
 
 def _precise(value: Tensor) -> Tensor:
@@ -172,7 +176,7 @@ def _precise(value: Tensor) -> Tensor:
 def _mask(
     module: nn.Module, query: Tensor, mask: Tensor | None, options: dict[str, Any]
 ) -> tuple[Tensor, Tensor | None]:
-    """Who sees whom (T, T), and what is added to scores; nothing is padded, so rows are alike."""
+    """What is visible (T, T), and the bias of scores; nothing is padded, so rows are alike."""
     length = query.shape[2]
     sees = torch.ones(length, length, dtype=torch.bool, device=query.device)
     bias: Tensor | None = options.get("position_bias")

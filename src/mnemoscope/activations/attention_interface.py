@@ -1,8 +1,8 @@
 """Between the attention layers of a Hugging Face model and the function that computes them.
 
-Their models look up this function by name at every call (`AttentionInterface`). For as long as
-somebody listens, the name leads to a function that shows queries and keys, lets them and the mask
-be changed, and then calls the one that was there: no weight and no other model is touched.
+Their models look up this function by name at every call (`AttentionInterface`). Inside
+`intercept_attention` the name leads to a function that shows queries and keys, lets them and the
+mask be changed, and then calls the one that was there: no weight and no other model is touched.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Changer = Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @contextmanager
-def listening(
+def intercept_attention(
     model: nn.Module, listener: Listener | None = None, changer: Changer | None = None
 ) -> Iterator[None]:
     """Call ``listener`` before every attention of ``model`` inside the block.
 
-    What a ``changer`` makes of queries and keys is what the listener hears and the model uses.
+    What a ``changer`` makes of queries and keys is what the listener gets and the model uses.
     """
     from transformers import modeling_utils
 
@@ -36,7 +36,7 @@ def listening(
     before = functions.get(name)
     own = set(model.modules())
 
-    def listened(
+    def intercepted(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, **options: Any
     ) -> Any:
         # Eager attention is not registered: each file of models has its own.
@@ -47,7 +47,7 @@ def listening(
             mask = listener(module, query, key, mask, options)
         return call(module, query, key, value, mask, **options)
 
-    functions[name] = listened
+    functions[name] = intercepted
     try:
         yield
     finally:

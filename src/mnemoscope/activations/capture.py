@@ -1,6 +1,6 @@
-"""Take activations out of a running model, at named places, and leave no trace behind.
+"""Take activations out of a running model, at named sites, and leave no trace behind.
 
-Shapes: B rows, T tokens, N tokens of a batch one after the other, D width of a place.
+Shapes: B rows, T tokens, N tokens of a batch one after the other, D width of a site.
 
     with capture(model, "layer.*.out") as seen:      # watch calls that you make yourself
         model(tokens)
@@ -21,11 +21,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.activations.batches import Rows, encode, to_batches
 from mnemoscope.activations.hooks import Seen as Seen
 from mnemoscope.activations.hooks import watch
-from mnemoscope.activations.reader import Reader, Rows, check_same_tokens, open_reader, to_batches
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
+from mnemoscope.open import Reader, open_reader
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +36,10 @@ NOBODY = -1  # where a token has no neighbour
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What one batch gave: N tokens, and what each place held for each of them.
+    """What one batch gave: N tokens, and what each site held for each of them.
 
     tokens, positions     (N,) what was read and where in its text
-    rows                  (N,) which of the texts, or which piece when they were cut
+    rows                  (N,) which of the texts, or which part of one when they were cut
     left, right           (N,) the tokens beside, `NOBODY` at the ends
     labels                (N,) what was asked there, `NO_QUESTION` where nothing was
     sites                 (N, D) by name, in the order of the layers
@@ -81,14 +82,14 @@ def capture(
     batch: int = 32,
     labels: Sequence[Tensor] | None = None,
 ) -> AbstractContextManager[Seen] | Iterator[Observed]:
-    """Watch places of a model: ``with capture(model, sites)``, or read with it and yield batches.
+    """Watch sites of a model: ``with capture(model, sites)``, or read with it and yield batches.
 
     ``model`` is an object (ours or of transformers), the folder of a run or of a Hugging Face
     model, or a name on its hub. ``inputs`` are texts, lists of token ids, or tensors (B, T) of
-    them; texts longer than ``length`` tokens are read in pieces, ``batch`` at a time. ``labels``
+    them; texts longer than ``length`` tokens are read in parts, ``batch`` at a time. ``labels``
     go with tensors and say what was asked at every token.
 
-    Within the block of the first form every pass replaces what the one before gave. A place that
+    Within the block of the first form every pass replaces what the one before gave. A site that
     does not exist, or never gave anything, is an error that names near ones.
     """
     if sites is None:
@@ -129,7 +130,7 @@ def observe(
         "right": np.concatenate((ids[:, 1:], edge), 1),
         "labels": np.full_like(ids, NO_QUESTION) if labels is None else labels.cpu().numpy(),
     }
-    places, states = {}, {}
+    vectors, states = {}, {}
     for name, value in seen.items():
         if name.startswith("state."):
             states[name] = value
@@ -140,10 +141,10 @@ def observe(
                 f"{name} holds NaN or infinite values: the model is broken, or its numbers "
                 "are too large for their precision"
             )
-        places[name] = flat if kept.all() else flat[torch.from_numpy(kept).to(flat.device)]
-    order = sorted(places, key=_in_order)
+        vectors[name] = flat if kept.all() else flat[torch.from_numpy(kept).to(flat.device)]
+    order = sorted(vectors, key=_in_order)
     flat_columns = {name: column.ravel()[kept] for name, column in columns.items()}
-    return Observed(**flat_columns, sites={name: places[name] for name in order}, states=states)
+    return Observed(**flat_columns, sites={name: vectors[name] for name in order}, states=states)
 
 
 def _flat(name: str, value: Tensor, rows: int, length: int) -> Tensor:
@@ -188,7 +189,7 @@ class Size:
 
 
 def estimate(reader: Reader, batches: Sequence[Rows], sites: str | Sequence[str]) -> Size:
-    """Read two tokens to learn how wide the places are, and count the rest."""
+    """Read two tokens to learn how wide the sites are, and count the rest."""
     with torch.no_grad(), watch(reader.model, sites) as seen:
         reader.read(batches[0][0][:1, :2])
     read = min(2, batches[0][0].shape[1])
@@ -218,7 +219,7 @@ def side_by_side(
     """Let several models read the same tokens: `capture` of each, put `together`."""
     readers = {name: open_reader(model, options.get("tokenizer")) for name, model in models.items()}
     if not isinstance(inputs, Tensor) and any(isinstance(one, str) for one in inputs):
-        check_same_tokens(list(readers.values()))
+        inputs = encode(list(readers.values()), list(inputs))
     streams = [capture(one, inputs, sites=sites, **options) for one in readers.values()]
     for parts in zip(*streams, strict=True):
         yield together(dict(zip(readers, parts, strict=True)))

@@ -1,6 +1,6 @@
 """Texts of one length, read side by side, so that what stands at a position can be averaged.
 
-Shapes: N texts, B of a batch, T tokens, D width of a place.
+Shapes: N texts, B of a batch, T tokens, D width of a site.
 """
 
 from __future__ import annotations
@@ -13,20 +13,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mnemoscope.activations.batches import encode
 from mnemoscope.activations.hooks import Seen, watch
-from mnemoscope.activations.reader import Ints, Reader
 from mnemoscope.core.errors import UserError
+from mnemoscope.data.vocabulary import Ints
+from mnemoscope.open import Reader
 
 # Fewer positions than this hold no wave that could be told from a slope.
 FEWEST = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class FixedLengthTexts:
     """N texts of T tokens each; lenses look at the positions ``kept``.
 
     The first position is never kept: models make something of their own of it. Neither are those
-    of tokens that stand for no piece of the text, such as [CLS] and [SEP] at the ends.
+    of tokens that stand for no part of the text, such as [CLS] and [SEP] at the ends.
     """
 
     tokens: Tensor
@@ -41,20 +43,22 @@ class Pieces:
         """Tokens (B, T), in order."""
         return iter(torch.split(self.tokens, size))
 
-    def some(self, count: int) -> Pieces:
+    def some(self, count: int) -> FixedLengthTexts:
         """At most ``count`` of them, neighbours two by two, spread over all."""
         pairs = len(self.tokens) // 2
         if count >= len(self.tokens) or pairs < 1:
             return self
         first = 2 * np.linspace(0, pairs - 1, max(1, count // 2)).astype(np.int64)
         rows = np.stack((first, first + 1), 1).ravel()
-        return Pieces(self.tokens[torch.from_numpy(rows)], self.kept)
+        return FixedLengthTexts(self.tokens[torch.from_numpy(rows)], self.kept)
 
 
-def cut(reader: Reader, inputs: Any, length: int = 256, texts: int | None = None) -> Pieces:
+def cut(
+    reader: Reader, inputs: Any, length: int = 256, texts: int | None = None
+) -> FixedLengthTexts:
     """Join texts, or lists of token ids, and cut them to ``length`` tokens; a rest is dropped.
 
-    What the model's own tokeniser puts around a text is put around each piece. Tensors (N, T) are
+    What the model's own tokeniser puts around a text is put around each of them. Tensors (N, T) are
     taken as they are. ``texts`` is how many to have at most, spread over all that there are.
     """
     if isinstance(inputs, Tensor):
@@ -88,34 +92,30 @@ def cut(reader: Reader, inputs: Any, length: int = 256, texts: int | None = None
             f"the positions of {reader.name} end at {reader.limit}, texts have {tokens.shape[1]} "
             f"tokens: give length={reader.limit} or less"
         )
-    pieces = Pieces(tokens, slice(max(1, len(before)), tokens.shape[1] - len(after)))
-    if pieces.positions < FEWEST:
+    whole = FixedLengthTexts(tokens, slice(max(1, len(before)), tokens.shape[1] - len(after)))
+    if whole.positions < FEWEST:
         raise UserError(
-            f"{pieces.positions} positions are too few to show a wave: read at least "
+            f"{whole.positions} positions are too few to show a wave: read at least "
             f"{FEWEST + 1 + len(before) + len(after)} tokens at once"
         )
-    return pieces if texts is None else pieces.some(texts)
+    return whole if texts is None else whole.some(texts)
 
 
 def _encoded(reader: Reader, texts: Sequence[str]) -> tuple[list[int], list[int], Ints]:
     """What stands around every text, and all texts without it, one after the other."""
-    if reader.encode is None:
-        raise UserError(
-            f"{reader.name} was given without a vocabulary: give tokenizer=, or token ids"
-        )
-    ids = [one for one in reader.encode([text for text in texts if text.strip()]) if len(one)]
+    ids = [one for one in encode([reader], [text for text in texts if text.strip()]) if len(one)]
     if not ids:
         raise UserError("there is no text to read: all of it is empty")
     inside = [np.flatnonzero(~np.isin(one, list(reader.special))) for one in ids]
-    first, places = next((one, p) for one, p in zip(ids, inside, strict=True) if len(p))
-    before, after = first[: places[0]].tolist(), first[places[-1] + 1 :].tolist()
+    first, positions = next((one, p) for one, p in zip(ids, inside, strict=True) if len(p))
+    before, after = first[: positions[0]].tolist(), first[positions[-1] + 1 :].tolist()
     bodies = [one[len(before) : len(one) - len(after)] for one in ids]
     return before, after, np.concatenate(bodies)
 
 
 @torch.no_grad()
 def lay(reader: Reader, tokens: Tensor, kept: slice, sites: str | Sequence[str]) -> Seen:
-    """Read tokens (B, T): what places held at the kept positions, (B, T', D) by name."""
+    """Read tokens (B, T): what sites held at the kept positions, (B, T', D) by name."""
     with watch(reader.model, sites) as seen:
         reader.read(tokens)
     return {name: by_position(name, value, tokens.shape)[:, kept] for name, value in seen.items()}

@@ -1,4 +1,4 @@
-"""Hooks that keep what named places of a running model give, and that leave no trace behind."""
+"""Hooks that keep what named sites of a running model give, and that leave no trace behind."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mnemoscope.activations.attention_interface import listening
+from mnemoscope.activations.attention_interface import intercept_attention
 from mnemoscope.activations.sites import Site, canonical, choose
 from mnemoscope.core.errors import UserError, suggestion
 
-# What a place gave in one forward pass, by its name.
+# What a site gave in one forward pass, by its name.
 Seen = dict[str, Tensor]
 
 
@@ -20,7 +20,7 @@ Seen = dict[str, Tensor]
 def watch(model: nn.Module, sites: str | Sequence[str]) -> Iterator[Seen]:
     """Fill the yielded dict with what all ``sites`` (names or globs) give.
 
-    Every forward pass inside the block replaces what the one before it gave; a place that never
+    Every forward pass inside the block replaces what the one before it gave; a site that never
     gave anything is an error.
     """
     chosen = choose(model, sites if isinstance(sites, str) else list(sites))
@@ -33,7 +33,7 @@ def watch(model: nn.Module, sites: str | Sequence[str]) -> Iterator[Seen]:
             else:
                 stack.callback(_hook(seen, site).remove)
         if heads:
-            stack.enter_context(listening(model, _heads(seen, heads)))
+            stack.enter_context(intercept_attention(model, _heads(seen, heads)))
         yield seen
     # A state is many tensors, each under its own name.
     given = {name.partition(".")[0] if name[:6] == "state." else name for name in seen}

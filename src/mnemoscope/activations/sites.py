@@ -1,9 +1,9 @@
-"""Names for places inside a model: the same few for our models and for those of Hugging Face.
+"""Names for sites inside a model: the same few for our models and for those of Hugging Face.
 
 ``embeddings``              what the first layer is given
 ``layer.3.out``             what layer 3 gives (layers count from 0)
 ``layer.3.attention.in``    what queries and keys are made from, (B, T, D)
-``layer.3.attention.q``     its queries, (B, H, T, E), turned by rotary positions if there are any
+``layer.3.attention.q``     its queries, (B, H, T, E), rotated if positions are rotary
 ``layer.3.attention.k``     its keys
 ``state``                   all tensors of the state a model of ours returns
 
@@ -28,7 +28,7 @@ Kind = Literal["output", "input", "query", "key", "state"]
 
 @dataclass(frozen=True)
 class Site:
-    """A place: a module, and what of it is wanted."""
+    """A site: a module, and what of it is wanted."""
 
     name: str
     module: nn.Module
@@ -63,15 +63,15 @@ def canonical(model: nn.Module) -> dict[str, Site]:
         name = f"{prefix}embeddings"
         found[name] = Site(name, stack[0], "input")
         for number, layer in enumerate(stack):
-            place = f"{prefix}layer.{number}"
-            found[f"{place}.out"] = Site(f"{place}.out", layer)
+            path = f"{prefix}layer.{number}"
+            found[f"{path}.out"] = Site(f"{path}.out", layer)
             attention = attention_of(layer)
             if attention is None:
                 continue
-            name = f"{place}.attention.in"
+            name = f"{path}.attention.in"
             found[name] = Site(name, attention, "input")
             for letter, kind, tap in (("q", "query", "queries"), ("k", "key", "keys")):
-                name = f"{place}.attention.{letter}"
+                name = f"{path}.attention.{letter}"
                 ours = getattr(attention, tap, None)
                 if isinstance(ours, Tap):
                     found[name] = Site(name, ours)

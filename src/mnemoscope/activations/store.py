@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mnemoscope.activations.batches import to_batches
 from mnemoscope.activations.capture import Observed, estimate, observe
-from mnemoscope.activations.reader import open_reader, to_batches
 from mnemoscope.core.bounded import MOST_TEXT, read_json
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.files import write_whole
+from mnemoscope.open import open_reader
+
+log = logging.getLogger(__name__)
 
 _COLUMNS = ("tokens", "positions", "rows", "left", "right", "labels")
 TYPES = {torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64"}
@@ -34,14 +37,14 @@ def save(
 ) -> Path:
     """Write what `capture` gives to a folder; never more than one batch is in memory.
 
-    Says first how much it will be. `saved` reads the folder back.
+    Logs first how much it will be. `saved` reads the folder back.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists already; choose another")
     reader = open_reader(model, tokenizer)
     batches = to_batches(reader, inputs, length, batch)
-    print(estimate(reader, batches, sites), file=sys.stderr)
+    log.info("%s", estimate(reader, batches, sites))
     kept = sum(int((~np.isin(b.numpy(), list(reader.special))).sum()) for b, _ in batches)
     files: dict[str, Tensor] = {}
     done = 0

@@ -213,19 +213,17 @@ def open_memory(folder: Path, model: str | None, document: str | None = None) ->
     """
     from mnemoscope.huggingface.blocks import known
     from mnemoscope.huggingface.documents.memory import DocumentMemory, read_saved
-    from mnemoscope.huggingface.loading import load_model
+    from mnemoscope.open import open_attached
 
-    about = read_saved(folder)[1]
     if document is not None:
-        known(document, about["names"], "document")
-    name = model or about["model"]
-    if not name:
-        raise UserError(f"the memory in {folder} does not say which model it is for: --model NAME")
-    return DocumentMemory.load(folder, *load_model(name))
+        known(document, read_saved(folder)[1]["names"], "document")
+    memory = open_attached(folder, "documents", model, text=True).memory
+    assert isinstance(memory, DocumentMemory)
+    return memory
 
 
 def recite(memory: DocumentMemory, document: str | None, prompt: str, length: int) -> str:
-    """What the model says after a prompt under a document, the likeliest word at every place."""
+    """What the model says after a prompt under a document, the likeliest word at every position."""
     import torch
 
     from mnemoscope.huggingface.blocks import words_of

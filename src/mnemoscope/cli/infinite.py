@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from cyclopts import App
 from rich.console import Console
@@ -134,23 +133,14 @@ def worth(
     within("most", most, 2, MOST_TOKENS)
     for path in text:
         check_file(path)
-    attached, tokenizer = _open(memory, model)
     from mnemoscope.data.documents import read_text
+    from mnemoscope.huggingface.infinite.memory import InfiniteMemory
     from mnemoscope.huggingface.texts import first_ids
+    from mnemoscope.open import open_attached
 
+    opened = open_attached(memory, "infinite", model, text=True)
+    attached = opened.memory
+    assert isinstance(attached, InfiniteMemory)
     texts = [read_text(path) for path in text]
-
-    found = attached.worth([first_ids(tokenizer, one, most) for one in texts])
+    found = attached.worth([first_ids(opened.tokenizer, one, most) for one in texts])
     sys.stdout.write(f"{found}\n")
-
-
-def _open(folder: Path, model: str | None) -> tuple[Any, Any]:
-    """The memory in a folder on its model, and the tokenizer."""
-    from mnemoscope.huggingface.infinite.memory import InfiniteMemory, read_saved
-    from mnemoscope.huggingface.loading import load_model
-
-    name = model or read_saved(folder)[1]["model"]
-    if not name:
-        raise UserError(f"the memory in {folder} does not say which model it is for: --model NAME")
-    base, tokenizer = load_model(name)
-    return InfiniteMemory.load(folder, base), tokenizer

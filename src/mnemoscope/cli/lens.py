@@ -182,13 +182,14 @@ def state(
             find("memory", source).make(**{"vocab": 2, **given})
     import torch
 
-    from mnemoscope.lenses.elsewhere import Case, go_on
+    from mnemoscope.fresh_process import Case, check_in_fresh_process
 
     some = torch.zeros(1, tokens, dtype=torch.long)
     with trusting(trust):
-        found = go_on([Case(source, some, some[:, :8], segment, options) for source in sources])
+        cases = [Case(source, some, some[:, :8], segment, options) for source in sources]
+        found = check_in_fresh_process(cases)
     console = Console()
-    table = Table("model", "bytes", "tensors", "goes on elsewhere", box=None)
+    table = Table("model", "bytes", "tensors", "goes on in a fresh process", box=None)
     for source, (carried, same) in zip(sources, found, strict=True):
         count = sum(tensor.numel() > 0 for _, tensor in carried.tensors())
         said = "bit for bit" if same else "[red]NOT[/red] the same"

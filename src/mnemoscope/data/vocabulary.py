@@ -66,6 +66,11 @@ class Vocabulary(ABC):
     @abstractmethod
     def _from_content(cls, content: Any) -> Vocabulary: ...
 
+    @property
+    def fingerprint(self) -> str:
+        """Equal for vocabularies that make the same tokens of every text."""
+        return digest([self.unit, self._content()])
+
     def save(self, path: str | Path) -> None:
         """Write the vocabulary as JSON text, with a digest so that damage is noticed."""
         content = self._content()

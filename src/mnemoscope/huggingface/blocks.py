@@ -89,6 +89,12 @@ def words_of(model: Any) -> int:
 
 def context_of(model: Any) -> int | None:
     """Most tokens the model can read at once, None when it does not say."""
+    for path, module in model.named_modules():
+        # RoBERTa counts positions from after its padding.
+        if path.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            return module.num_embeddings - (
+                0 if module.padding_idx is None else module.padding_idx + 1
+            )
     longest = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     return int(longest) if longest else None
 
@@ -124,14 +130,14 @@ def last_norm(model: nn.Module, blocks: nn.ModuleList) -> nn.Module | None:
 def frozen(model: nn.Module) -> Iterator[None]:
     """Switch dropout and gradients of the weights off, then put back what was."""
     was = {part: part.training for part in model.modules()}
-    asked = {weight: weight.requires_grad for weight in model.parameters()}
+    trained = {weight: weight.requires_grad for weight in model.parameters()}
     model.eval().requires_grad_(False)
     try:
         yield
     finally:
         for part, training in was.items():
             part.training = training
-        for weight, grad in asked.items():
+        for weight, grad in trained.items():
             weight.requires_grad_(grad)
 
 
@@ -168,8 +174,8 @@ def starting_behind(blocks: nn.ModuleList, hidden: Tensor, sizes: list[int]) -> 
     model does (masks, positions, norms) stays its own business. Hooks of the block still run.
     """
     passing = list(blocks[: len(sizes)])
-    for place, (block, size) in enumerate(zip(passing, sizes, strict=True)):
-        block.forward = _skip(hidden if place == len(sizes) - 1 else None, size)
+    for index, (block, size) in enumerate(zip(passing, sizes, strict=True)):
+        block.forward = _skip(hidden if index == len(sizes) - 1 else None, size)
     try:
         yield
     finally:
@@ -202,7 +208,7 @@ def fingerprint(model: Any) -> str:
 
 
 def known(name: str, names: list[str], what: str) -> int:
-    """The place of a name, or an error with the nearest one."""
+    """The index of a name, or an error with the nearest one."""
     if name not in names:
         raise UserError(f"unknown {what} {name!r}; {suggestion(str(name), names)}")
     return names.index(name)

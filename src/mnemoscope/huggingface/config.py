@@ -114,7 +114,7 @@ class Fitting(Config):
 
 
 class InfiniteOptions(Config):
-    """An endless past for a causal language model: a cache of keys, and a signal behind it."""
+    """A long-term memory for a causal language model: recent keys, and a signal behind them."""
 
     layers: Annotated[tuple[int, ...] | None, DISTINCT] = Field(
         None, max_length=4096, description="blocks that read the signal; none = all of them"
@@ -135,7 +135,7 @@ class InfiniteOptions(Config):
     )
     sticky: bool = Field(False, description="keep more of what attention went to")
     density: Literal["gaussian", "sparse", "gibbs"] = Field(
-        "gaussian", description="how a query looks at the signal"
+        "gaussian", description="how a query attends to the signal"
     )
     gate: bool = Field(False, description="let a learned gate decide what is written")
     seed: int = Field(0, ge=0, lt=1 << 63, description="root of the randomness")
@@ -150,7 +150,7 @@ class InfiniteOptions(Config):
 
 
 class InfiniteFitting(Config):
-    """How an endless memory is trained."""
+    """How a long-term memory is trained."""
 
     steps: int = Field(300, ge=0, le=10**9, description="windows that are learnt from")
     lr: float = Field(3e-3, gt=0, allow_inf_nan=False, description="learning rate of Adam")

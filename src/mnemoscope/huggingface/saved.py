@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -15,6 +16,7 @@ from mnemoscope.core.aliases import canonical
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import FORMAT, check_format
+from mnemoscope.huggingface.blocks import fingerprint
 from mnemoscope.huggingface.config import DocumentOptions, InfiniteOptions, TransformerXLOptions
 from mnemoscope.huggingface.texts import check_cutting
 from mnemoscope.memories.state import read_tensors, write_tensors
@@ -28,10 +30,10 @@ INFINITE_KINDS: dict[str, type[InfiniteOptions]] = {
 }
 Shape = tuple[int, ...]
 Chosen = TypeVar("Chosen", bound=Config)
-About = TypeVar("About", "AboutDocuments", "AboutInfinite")
+About = TypeVar("About", "SavedDocuments", "SavedInfinite")
 
 
-class AboutDocuments(BaseModel):
+class SavedDocuments(BaseModel):
     """What stands beside the tensors of a document memory."""
 
     model_config = ConfigDict(strict=True)
@@ -49,8 +51,8 @@ def _kind(word: Any) -> Any:
     return canonical("attached", word) if isinstance(word, str) else word
 
 
-class AboutInfinite(BaseModel):
-    """What stands beside the tensors of a memory of the past."""
+class SavedInfinite(BaseModel):
+    """What stands beside the tensors of a long-term memory."""
 
     model_config = ConfigDict(strict=True)
 
@@ -71,7 +73,7 @@ def write_memory(path: Path, tensors: dict[str, Tensor], word: str, about: dict[
 def read_documents(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors of a document memory and what is said about them, each fitting the other."""
     path = Path(folder) / DOCUMENTS
-    tensors, about = _read(path, "documents", AboutDocuments)
+    tensors, about = _read(path, "documents", SavedDocuments)
     if "bias" in tensors:  # the first memories had no centre
         tensors.setdefault("centre", torch.zeros_like(tensors["bias"]))
     _check_documents(path, tensors, about)
@@ -79,11 +81,53 @@ def read_documents(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any
 
 
 def read_infinite(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors of a memory of the past and what is said about them."""
+    """The tensors of a long-term memory and what is said about them."""
     path = Path(folder) / INFINITE
-    tensors, about = _read(path, "endless", AboutInfinite)
+    tensors, about = _read(path, "endless", SavedInfinite)
     options_of(path, INFINITE_KINDS[about.kind], about.options)
     return tensors, about.model_dump()
+
+
+def kind_of(folder: str | Path) -> str | None:
+    """Which memory a folder holds, documents or infinite (Transformer-XL's too); None if none."""
+    files = {"documents": DOCUMENTS, "infinite": INFINITE}
+    # Of os.path, which has an answer whatever the name: too long, or with a NUL in it.
+    held = (kind for kind, file in files.items() if os.path.isfile(Path(folder) / file))
+    return next(held, None)
+
+
+def base_of(folder: str | Path, kind: str, given: Any = None) -> Any:
+    """The model to attach a saved memory to: the one that is ``given``, or where it is.
+
+    A base that learnt too lies beside its memory; any other is known by its name.
+    """
+    read = read_documents if kind == "documents" else read_infinite
+    name = read(folder)[1]["model"]  # so that a damaged memory shows before a model is loaded
+    beside = Path(folder) / "model"
+    if given is not None:
+        return given
+    if os.path.isfile(beside / "config.json"):
+        return str(beside)
+    if not name:
+        raise UserError(
+            f"the memory in {folder} does not say which model it is for: give that as base=, or "
+            "as --model"
+        )
+    return name
+
+
+def facts_of(base: Any) -> dict[str, str]:
+    """What is saved of the model that a memory is attached to."""
+    return {"base": fingerprint(base), "model": getattr(base.config, "_name_or_path", "")}
+
+
+def check_base(folder: str | Path, about: Mapping[str, Any], base: Any) -> None:
+    """Refuse a model that a saved memory was not attached to."""
+    if about["base"] != fingerprint(base):
+        raise UserError(
+            f"the memory in {folder} was attached to another base model "
+            f"({about['model'] or 'without a name'}): load that one"
+        )
 
 
 def _read(path: Path, word: str, kind: type[About]) -> tuple[dict[str, Tensor], About]:
@@ -112,7 +156,7 @@ def options_of(path: Path, kind: type[Chosen], values: Mapping[str, Any]) -> Cho
         raise damaged(path, str(error).splitlines()[0]) from None
 
 
-def _check_documents(path: Path, tensors: dict[str, Tensor], about: AboutDocuments) -> None:
+def _check_documents(path: Path, tensors: dict[str, Tensor], about: SavedDocuments) -> None:
     """Refuse tensors that are not what options and names make them; nothing is built before."""
     if len(set(about.names)) != len(about.names) or not all(n.strip() for n in about.names):
         raise damaged(path, "two documents have one name, or none")

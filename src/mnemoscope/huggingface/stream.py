@@ -50,7 +50,7 @@ class HuggingFaceState(State):
 
 @dataclass(frozen=True)
 class DocumentState(State):
-    """The document that each row reads under, (B,): 0 for none, else its place + 1."""
+    """The document that each row reads under, (B,): 0 for none, else its number + 1."""
 
     document: Tensor
 
@@ -80,11 +80,11 @@ class HuggingFaceStream(nn.Module):
         if state is not None and state.owner != self._owner:
             raise UserError("the state belongs to another model")
         # Some models forget their state when they read several tokens after it (Mamba, Jamba).
-        pieces = torch.split(tokens, 1, 1) if self.one_by_one and state is not None else [tokens]
+        segments = torch.split(tokens, 1, 1) if self.one_by_one and state is not None else [tokens]
         cache = None if state is None else self._restored(state, len(tokens))
         logits = []
-        for piece in pieces:
-            out, cache = self._call(piece, cache)
+        for segment in segments:
+            out, cache = self._call(segment, cache)
             logits.append(out)
         return Output(torch.cat(logits, 1), self._state(cache, len(tokens)))
 
@@ -101,13 +101,13 @@ class HuggingFaceStream(nn.Module):
         where = next(self.model.parameters()).device
         some = torch.arange(9, device=where)[None] % self.vocab
         self._template = self._call(some[:, :1], None)[1]
-        longer = dict(_leaves(self._call(some[:, :4], None)[1]))
+        longer = dict(leaves(self._call(some[:, :4], None)[1]))
         self._running = [
             path
-            for path, leaf in _leaves(self._template)
+            for path, leaf in leaves(self._template)
             if path not in longer or not _same(leaf, longer[path])
         ]
-        # Layers that count alike say the same thing: one of them is kept for all.
+        # Layers that count alike say the same thing: one of them stands for all.
         counts = {path: leaf for path, leaf in longer.items() if isinstance(leaf, int)}
         first = {count: path for path, count in reversed(counts.items()) if path in self._running}
         self._copies = {
@@ -118,7 +118,7 @@ class HuggingFaceStream(nn.Module):
         self._running = [path for path in self._running if path not in self._copies]
         self._fixed = {
             path
-            for path, leaf in _leaves(self._template)
+            for path, leaf in leaves(self._template)
             if isinstance(leaf, Tensor) and leaf.dim() > 0 and path in longer
             if leaf.shape[-1:] == longer[path].shape[-1:]
         }
@@ -137,42 +137,42 @@ class HuggingFaceStream(nn.Module):
             )
 
     def _state(self, cache: Any, rows: int) -> StreamState:
-        found = dict(_leaves(cache))
-        leaves, shared = [], []
+        values = dict(leaves(cache))
+        running, shared = [], []
         for path in self._running:
-            leaf = found[path]
+            leaf = values[path]
             if not isinstance(leaf, Tensor) or leaf.dim() == 0 or leaf.shape[0] != rows:
                 leaf = torch.as_tensor(leaf)
                 leaf = leaf.expand(rows, *leaf.shape).clone()
                 shared.append(path)
-            leaves.append(leaf)
-        kept = HuggingFaceState(tuple(leaves), tuple(self._running), tuple(shared))
-        return StreamState((kept,), None, self._owner)
+            running.append(leaf)
+        held = HuggingFaceState(tuple(running), tuple(self._running), tuple(shared))
+        return StreamState((held,), None, self._owner)
 
     def _restored(self, state: StreamState, rows: int) -> Any:
-        kept = state.layers[-1] if state.layers else None
-        if not isinstance(kept, HuggingFaceState) or not self._fits(kept):
+        held = state.layers[-1] if state.layers else None
+        if not isinstance(held, HuggingFaceState) or not self._fits(held):
             raise UserError("the state does not fit this model: it must come from out.state")
-        if kept.batch != rows:
-            raise UserError(f"the state holds {kept.batch} rows but the tokens have {rows}")
+        if held.batch != rows:
+            raise UserError(f"the state holds {held.batch} rows but the tokens have {rows}")
         device = next(self.model.parameters()).device
         values: dict[str, Any] = {}
-        for path, leaf in zip(kept.paths, kept.leaves, strict=True):
-            if path in kept.shared and bool((leaf != leaf[:1]).any()):
+        for path, leaf in zip(held.paths, held.leaves, strict=True):
+            if path in held.shared and bool((leaf != leaf[:1]).any()):
                 raise UserError("the rows of the state have read different numbers of tokens")
             # A clone, because models write into their caches and a state never changes.
-            values[path] = (leaf[0] if path in kept.shared else leaf).clone().to(device)
+            values[path] = (leaf[0] if path in held.shared else leaf).clone().to(device)
         values |= {path: values[source] for path, source in self._copies.items()}
         return _filled(self._template, "", values)
 
-    def _fits(self, kept: HuggingFaceState) -> bool:
+    def _fits(self, held: HuggingFaceState) -> bool:
         """Whether leaves are those of this model's cache: in kind, axes and width of vectors."""
-        if list(kept.paths) != self._running or len(kept.leaves) != len(self._running):
+        if list(held.paths) != self._running or len(held.leaves) != len(self._running):
             return False
-        found = dict(_leaves(self._template))
-        for path, leaf in zip(kept.paths, kept.leaves, strict=True):
+        found = dict(leaves(self._template))
+        for path, leaf in zip(held.paths, held.leaves, strict=True):
             known = torch.as_tensor(found[path])
-            sizes = leaf.shape[1:] if path in kept.shared else leaf.shape
+            sizes = leaf.shape[1:] if path in held.shared else leaf.shape
             if len(sizes) != known.dim() or leaf.dtype != known.dtype:
                 return False
             # Other axes may grow; keys, values and states of convolutions end with a fixed one.
@@ -202,14 +202,14 @@ class DocumentStream(nn.Module):
             known = [None, *self.memory.names]
             named = chosen.document
             whole = named.dim() == 1 and named.dtype == torch.int64
-            if not whole or not all(0 <= place < len(known) for place in named.tolist()):
+            if not whole or not all(0 <= one < len(known) for one in named.tolist()):
                 raise UserError("the state names documents that this memory does not have")
-            names = [known[place] for place in named.tolist()]
+            names = [known[one] for one in named.tolist()]
             before = StreamState(tuple(rest), None, state.owner)
         with self.memory.document(names):
             out: Output = self.base(tokens, before)
-        places = [0 if name is None else 1 + self.memory.names.index(name) for name in names]
-        document = DocumentState(torch.tensor(places, device=tokens.device))
+        numbers = [0 if name is None else 1 + self.memory.names.index(name) for name in names]
+        document = DocumentState(torch.tensor(numbers, device=tokens.device))
         layers = (document, *out.state.layers)
         return Output(out.logits, StreamState(layers, None, out.state.owner))
 
@@ -221,7 +221,7 @@ class DocumentStream(nn.Module):
 
 def _limit(model: Any) -> int | None:
     """Most tokens that learned positions reach, None when there is no end."""
-    # Of turning positions the limit is advice; of a table of positions it is a wall.
+    # Of rotary positions the limit is advice; of a table of positions it is a wall.
     for name, module in model.named_modules():
         if name.endswith(("wpe", "embed_positions")) and isinstance(module, nn.Embedding):
             return int(model.config.max_position_embeddings)
@@ -233,19 +233,19 @@ def _inside(value: Any) -> dict[str, Any] | None:
     if isinstance(value, dict):
         return {str(key): item for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return {str(place): item for place, item in enumerate(value)}
+        return {str(index): item for index, item in enumerate(value)}
     theirs = type(value).__module__.startswith("transformers.") and not isinstance(value, nn.Module)
     if theirs and hasattr(value, "__dict__") and not hasattr(value, "model_type"):
         return dict(vars(value))
     return None
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every tensor and number in a cache under its dotted path."""
     inside = _inside(value)
     if inside is not None:
         for name, item in inside.items():
-            yield from _leaves(item, f"{path}.{name}" if path else name)
+            yield from leaves(item, f"{path}.{name}" if path else name)
     elif isinstance(value, Tensor) or (isinstance(value, int) and not isinstance(value, bool)):
         yield path, value
 

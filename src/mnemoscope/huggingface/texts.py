@@ -49,11 +49,11 @@ def check_cutting(segment: int = 128, overlap: int = 0) -> None:
 
 @dataclass(frozen=True)
 class Segments:
-    """Pieces of documents, padded on the right.
+    """Segments of documents, padded on the right.
 
     tokens   (S, T)  token ids
     mask     (S, T)  1 where there is a token
-    targets  (S, T)  the token to be predicted *at* this place; -100 where none is
+    targets  (S, T)  the token to be predicted *at* this position; -100 where none is
     owner    (S,)    which document a segment is from
     """
 
@@ -135,23 +135,23 @@ class Documents:
         """Cut all documents; no segment has more than ``longest`` tokens."""
         length = min(self.segment, longest or self.segment)
         overlap = min(self.overlap, length - 2)
-        pieces: list[tuple[int, list[int], int]] = []
+        segments: list[tuple[int, list[int], int]] = []
         for owner, ids in enumerate(self.ids.values()):
             target = 1  # the first token follows nothing that could predict it
             while target < len(ids):
                 start = max(0, target - 1 - overlap)
-                pieces.append((owner, ids[start : start + length], target - start))
+                segments.append((owner, ids[start : start + length], target - start))
                 target = start + length
-        width = max(len(piece) for _, piece, _ in pieces)
-        tokens = torch.zeros(len(pieces), width, dtype=torch.long)
+        width = max(len(segment) for _, segment, _ in segments)
+        tokens = torch.zeros(len(segments), width, dtype=torch.long)
         mask = torch.zeros_like(tokens)
         targets = torch.full_like(tokens, -100)
-        for row, (_, piece, seen) in enumerate(pieces):
-            ids_row = torch.tensor(piece)
-            tokens[row, : len(piece)] = ids_row
-            mask[row, : len(piece)] = 1
-            targets[row, seen : len(piece)] = ids_row[seen:]
-        owners = torch.tensor([owner for owner, _, _ in pieces])
+        for row, (_, segment, seen) in enumerate(segments):
+            ids_row = torch.tensor(segment)
+            tokens[row, : len(segment)] = ids_row
+            mask[row, : len(segment)] = 1
+            targets[row, seen : len(segment)] = ids_row[seen:]
+        owners = torch.tensor([owner for owner, _, _ in segments])
         return Segments(tokens, mask, targets, owners)
 
 
@@ -194,8 +194,8 @@ def _check_twins(documents: Mapping[str, list[int]]) -> None:
         for name, ids in documents.items()
     }
     names = list(runs)
-    for place, left in enumerate(names):
-        for right in names[place + 1 :]:
+    for index, left in enumerate(names):
+        for right in names[index + 1 :]:
             shared = len(runs[left] & runs[right]) / len(runs[left] | runs[right])
             if shared > NEARLY:
                 warnings.warn(

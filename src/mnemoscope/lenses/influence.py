@@ -16,15 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.activations.attention_interface import listening
+from mnemoscope.activations.attention_interface import intercept_attention
+from mnemoscope.activations.batches import to_batches
 from mnemoscope.activations.capture import Observed
-from mnemoscope.activations.reader import Ints, Reader, open_reader, to_batches
 from mnemoscope.activations.sites import stacks
 from mnemoscope.core.errors import UserError
+from mnemoscope.data.vocabulary import Ints
 from mnemoscope.lenses.change import GroupedResult, Quota, gather
 from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import Groups
 from mnemoscope.models.model import Context, SequenceModel
+from mnemoscope.open import Reader, open_reader
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -171,5 +173,5 @@ def _hiding(model: nn.Module, hidden: Tensor) -> Iterator[None]:
             return mask & seen
         return mask.masked_fill(~seen, torch.finfo(mask.dtype).min)
 
-    with listening(model, listener):
+    with intercept_attention(model, listener):
         yield

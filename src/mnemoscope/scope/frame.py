@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from mnemoscope.scope.views.view import Floats, Json, Looked, Part, listed, packed
+from mnemoscope.scope.views.view import Floats, Json, Part, Shown, listed, packed
 
 
 @dataclass
@@ -22,10 +22,10 @@ class Step:
     parts: list[Part] = field(default_factory=list)
     panels: list[Json] = field(default_factory=list)
 
-    def add(self, looked: Looked) -> None:
+    def add(self, shown: Shown) -> None:
         """Take in what one layer showed."""
-        self.parts += looked.parts
-        self.panels += looked.panels
+        self.parts += shown.parts
+        self.panels += shown.panels
 
 
 def frame(step: Step, number: int, first: int, new: int) -> Json:

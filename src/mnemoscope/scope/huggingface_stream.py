@@ -1,11 +1,10 @@
 """A causal model of `transformers` that reads a stream, alone or under documents by name.
 
-Shapes: R rows, H heads, T tokens of the segment, S looked at, N read so far, E entries.
+Shapes: R rows, H heads, T tokens of the segment, S keys, N read so far, E entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +12,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.activations.attention_interface import listening
+from mnemoscope.activations.attention_interface import intercept_attention
+from mnemoscope.huggingface.stream import ARGUMENTS, leaves
 from mnemoscope.scope.frame import Step
 from mnemoscope.scope.native_stream import check, surprise
-from mnemoscope.scope.views.attention import causal, look_at
+from mnemoscope.scope.views.attention import causal, mean_attention
 from mnemoscope.scope.views.plain import tensors
-from mnemoscope.scope.views.view import Json, Looked, Part, listed, packed, slots, spread
+from mnemoscope.scope.views.view import Json, Part, Shown, listed, packed, slots, spread
 
 if TYPE_CHECKING:
     from mnemoscope.huggingface.documents.memory import DocumentMemory
 
-# What families call the state that goes from one call to the next.
-CARRIED = ("past_key_values", "cache_params", "state")
 # Documents under which a text is read side by side, beside none and the chosen one.
 MOST_DOCUMENTS = 14
 
 
-class TheirStream:
+class HuggingFacePageStream:
     """Reads tokens (T,) at a time; with a document memory, under every document at once.
 
     Row 0 is the one that is shown, under ``document``; the next is the model without any.
@@ -53,30 +51,30 @@ class TheirStream:
         device = next(self.model.parameters()).device
         batch = tokens.to(device).expand(len(self.rows), -1)
         weights: list[Any] = []
-        asked: list[Tensor] = []
+        used: list[Tensor] = []  # how far tokens activate entries, (R, T, E)
         with ExitStack() as stack:
-            stack.enter_context(listening(self.model, self._listener(weights)))
+            stack.enter_context(intercept_attention(self.model, self._listener(weights)))
             if self.memory is not None:
                 stack.enter_context(self.memory.document(self.rows))
-                hook = self.memory.store.register_forward_hook(_asking(asked))
+                hook = self.memory.store.register_forward_hook(_activations(used))
                 stack.callback(hook.remove)
             out = self.model(input_ids=batch, use_cache=True, **self.carried)
         check(out.logits)
         self.carried = {
-            name: out[name] for name in CARRIED if name in out and out[name] is not None
+            name: out[name] for name in ARGUMENTS if name in out and out[name] is not None
         }
-        held = list(_tensors("", self.carried))
+        held = [(name, one) for name, one in leaves(self.carried) if isinstance(one, Tensor)]
         size = sum(one.numel() * one.element_size() for _, one in held) // len(self.rows)
         bits = [self._bits(out.logits, tokens, row) for row in range(len(self.rows))]
         self._said = out.logits[:, -1]
         step, new, read = Step(size, bits[0]), len(tokens), self.read + len(tokens)
-        for number, found in enumerate(weights):
-            places = np.arange(read - found.shape[1], read)
-            shares = spread(found, places, 1, read)
-            step.add(Looked([Part(number, f"layer {number + 1}", shares)]))
+        for number, layer in enumerate(weights):
+            positions = np.arange(read - layer.shape[1], read)
+            shares = spread(layer, positions, 1, read)
+            step.add(Shown([Part(number, f"layer {number + 1}", shares)]))
         step.panels += self._held(held, read)
-        if asked:
-            step.panels.insert(0, self._entries(asked[0][0], bits, new))
+        if used:
+            step.panels.insert(0, self._entries(used[0][0], bits, new))
         self.read = read
         return step
 
@@ -90,7 +88,7 @@ class TheirStream:
             if isinstance(mask, Tensor):
                 shown = mask[:1, :, :, :total]
                 allowed = allowed & (shown if shown.dtype == torch.bool else shown >= -1e4)
-            found.append(look_at(query[:1], keys, allowed, options.get("scaling")))
+            found.append(mean_attention(query[:1], keys, allowed, options.get("scaling")))
             return mask
 
         return listen
@@ -107,19 +105,19 @@ class TheirStream:
             if not isinstance(keys, Tensor) or keys.dim() != 4:
                 return [tensors(0, [(name, one[:1]) for name, one in held])]
             size = (keys[:1].numel() + layer.values[:1].numel()) * keys.element_size()
-            places = np.arange(read - keys.shape[2], read)
+            positions = np.arange(read - keys.shape[2], read)
             name = f"layer {number + 1}"
-            panels.append(slots(number, name, "keys and values", places, 1, None, size))
+            panels.append(slots(number, name, "keys and values", positions, 1, None, size))
         return panels or [tensors(0, [(name, one[:1]) for name, one in held])]
 
-    def _entries(self, asked: Tensor, bits: list[list[float | None]], new: int) -> Json:
-        """What documents open, what the text asks for, and under which of them it is likeliest."""
+    def _entries(self, used: Tensor, bits: list[list[float | None]], new: int) -> Json:
+        """Which entries documents open and tokens activate, and the loss under each document."""
         memory = self.memory
         assert memory is not None
         document = self.rows[0]
         selection = memory.selection().double().cpu()
         sizes = memory.store.values.double().norm(dim=0).cpu()  # (E,)
-        asked = asked.double().cpu().abs() * sizes  # (T, E)
+        used = used.double().cpu().abs() * sizes  # (T, E)
         opened = torch.zeros(len(sizes), dtype=torch.float64)
         if document is not None:
             opened = selection[memory.names.index(document)]
@@ -131,8 +129,8 @@ class TheirStream:
             "document": document,
             "documents": shown,
             "selection": packed(selection[: len(shown)].numpy()),
-            "asked": packed(asked.T.numpy()),
-            "added": listed((asked * opened.abs()).mean(0).numpy()),
+            "used": packed(used.T.numpy()),
+            "added": listed((used * opened.abs()).mean(0).numpy()),
             "losses": [
                 {"name": name, "bits": round(float(np.mean(row)), 4) if row else None}
                 for name, row in zip(self.rows, means, strict=True)
@@ -141,24 +139,8 @@ class TheirStream:
         }
 
 
-def _asking(found: list[Tensor]) -> Any:
+def _activations(found: list[Tensor]) -> Any:
     def after(store: Any, inputs: Any, output: Any) -> None:
-        found.append(store.asked(inputs[0]).detach())
+        found.append(store.activations(inputs[0]).detach())
 
     return after
-
-
-def _tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    """All tensors inside a state of any make, under dotted names."""
-    if isinstance(value, Tensor):
-        yield name, value
-        return
-    items: Any = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list | tuple):
-        items = enumerate(value)
-    elif hasattr(value, "__dict__") and type(value).__module__.startswith("transformers"):
-        items = vars(value).items()
-    for key, item in items:
-        yield from _tensors(f"{name}.{key}" if name else str(key), item)

@@ -11,31 +11,33 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import KINDS
+from mnemoscope.data.vocabulary import Ints
+from mnemoscope.huggingface import saved
+from mnemoscope.huggingface.documents.memory import DocumentMemory
+from mnemoscope.huggingface.loading import architecture
 from mnemoscope.models.encoder import EncoderModel
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
+from mnemoscope.open import Reader, open_attached, open_model
 from mnemoscope.scope import run_index
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.frame import Step
-from mnemoscope.scope.huggingface_stream import TheirStream
-from mnemoscope.scope.native_stream import OurStream
+from mnemoscope.scope.huggingface_stream import HuggingFacePageStream
+from mnemoscope.scope.native_stream import NativePageStream
 from mnemoscope.scope.records import is_file
 from mnemoscope.training.run import Run
 
-Ints = NDArray[np.int64]
 Json = dict[str, Any]
 
 # How families of tokenizers write a space and a line break inside a token.
 SHOWN = {"Ġ": " ", "▁": " ", "Ċ": "\n", "<0x0A>": "\n"}
 
 
-class Stream(Protocol):
+class PageStream(Protocol):
     """Reads on from where it is."""
 
     def step(self, tokens: Tensor) -> Step:
@@ -43,8 +45,8 @@ class Stream(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
-    """A model and how text becomes what it reads.
+class ServedModel:
+    """A model that a page reads with, and how text becomes what it reads.
 
     encode  text -> token ids
     show    token id -> what the page writes for it
@@ -55,11 +57,11 @@ class Subject:
     about: Json
     encode: Callable[[str], Ints]
     show: Callable[[int], str]
-    start: Callable[[str | None], Stream]
+    start: Callable[[str | None], PageStream]
     limit: int | None
 
 
-def open_subject(identity: str, root: Path, given: list[str]) -> Subject:
+def served_model(identity: str, root: Path, given: list[str]) -> ServedModel:
     """What a page calls ``run:a/b``, ``untrained:a/b``, ``huggingface:a``, ``documents:a`` or
     ``given:0``.
     """
@@ -74,26 +76,31 @@ def open_subject(identity: str, root: Path, given: list[str]) -> Subject:
     if kind == "documents":
         return _documents(item.path, name, [*given, str(root.resolve())])
     if kind == "huggingface":
-        return _theirs(str(item.path), name)
+        return _huggingface(str(item.path), name)
     return _run(item.path, name, trained=kind == "run")
 
 
-def _given(source: str) -> Subject:
+def _given(source: str) -> ServedModel:
     path = Path(source)
     if not path.is_dir():
-        return _theirs(source, source)
+        return _huggingface(source, source)
     kind = run_index.kind_of(run_index.files_of(path))
     if kind == "run":
         return _run(path, path.name, trained=True)
     if kind == "documents":
         return _documents(path, path.name, None)
-    return _theirs(source, path.name)
+    if saved.kind_of(path) is not None:
+        raise UserError(
+            f"{path.name} is a long-term memory, which the page does not show: look at it with "
+            "mnemoscope infinite worth, or at what it carries with mnemoscope state"
+        )
+    return _huggingface(source, path.name)
 
 
-def _run(folder: Path, name: str, trained: bool) -> Subject:
+def _run(folder: Path, name: str, trained: bool) -> ServedModel:
     run = Run.open(folder)
     _check_size(run, folder)
-    reader = open_reader(folder)
+    reader = open_model(run)
     model = reader.model if trained else run.untrained().eval()
     if isinstance(model, SourceModel | EncoderModel) or not isinstance(model, SequenceModel):
         raise UserError(
@@ -113,8 +120,12 @@ def _run(folder: Path, name: str, trained: bool) -> Subject:
         "example": "" if encode else _example(run),
     }
     reads = (lambda text: encode([text])[0]) if encode else _numbers(config.vocab)
-    return Subject(
-        about, reads, reader.decode, lambda _: OurStream(model, encode is not None), reader.limit
+    return ServedModel(
+        about,
+        reads,
+        reader.decode,
+        lambda _: NativePageStream(model, encode is not None),
+        reader.limit,
     )
 
 
@@ -155,36 +166,32 @@ def _numbers(vocab: int) -> Callable[[str], Ints]:
     return encode
 
 
-def _load(source: str) -> tuple[Any, Any]:
-    from mnemoscope.huggingface.loading import architecture, load_model
-
+def _check_causal(source: str) -> None:
+    """Refuse, before any weight is read, a model that has no stream."""
     named = architecture(source)
     if not any(word in named for word in ("CausalLM", "LMHeadModel")):
         raise UserError(
             f"{Path(source).name} ({named or 'unknown'}) is no causal language model: it carries "
             "nothing from one segment to the next; look at it with mnemoscope lens"
         )
-    return load_model(source)
 
 
-def _theirs(source: str, name: str) -> Subject:
-    model, tokenizer = _load(source)
-    return _causal(model, tokenizer, name, type(model).__name__, None)
+def _huggingface(source: str, name: str) -> ServedModel:
+    _check_causal(source)
+    reader = open_model(source, text=True)
+    return _causal(reader, name, type(reader.model).__name__)
 
 
-def _documents(folder: Path, name: str, allowed: list[str] | None) -> Subject:
-    from mnemoscope.huggingface.documents.memory import DocumentMemory, read_saved
-
-    base = str(read_saved(folder)[1]["model"])
+def _documents(folder: Path, name: str, allowed: list[str] | None) -> ServedModel:
+    base = saved.base_of(folder, "documents")
     # The file says which model it is for; it may not choose one that nobody put here.
     if allowed is not None and not any(_same(base, one) for one in allowed):
         raise UserError(
-            f"{name} was learnt on {base or 'a model without a name'}, which is not in the folder "
-            "of runs: start scope with --model and that model"
+            f"{name} was learnt on {base}, which is not in the folder of runs: start scope with "
+            "--model and that model"
         )
-    model, tokenizer = _load(base)
-    memory = DocumentMemory.load(folder, model, tokenizer)
-    return _causal(model, tokenizer, name, "Document memory", memory)
+    _check_causal(base)
+    return _causal(open_attached(folder, "documents", base, text=True), name, "Document memory")
 
 
 def _same(base: str, allowed: str) -> bool:
@@ -195,31 +202,30 @@ def _same(base: str, allowed: str) -> bool:
     return True
 
 
-def _causal(model: Any, tokenizer: Any, name: str, label: str, memory: Any) -> Subject:
-    from mnemoscope.huggingface.blocks import context_of
+def _causal(reader: Reader, name: str, label: str) -> ServedModel:
+    memory = reader.memory if isinstance(reader.memory, DocumentMemory) else None
+    encode = reader.encode
+    assert encode is not None
 
     def show(token: int) -> str:
-        text = str(tokenizer.convert_ids_to_tokens(token))
+        text = reader.decode(token)
         for mark, meant in SHOWN.items():
             text = text.replace(mark, meant)
         return text
-
-    def encode(text: str) -> Ints:
-        return np.array(tokenizer(text, verbose=False)["input_ids"], dtype=np.int64)
 
     about = {
         "name": name,
         "label": label,
         "trained": True,
-        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "parameters": sum(weight.numel() for weight in reader.model.parameters()),
         "symbols": None,
         "documents": list(memory.names) if memory is not None else [],
         "example": "",
     }
-    return Subject(
+    return ServedModel(
         about,
-        encode,
+        lambda text: encode([text])[0],
         show,
-        lambda document: TheirStream(model, memory, document),
-        context_of(model),
+        lambda document: HuggingFacePageStream(reader.model, memory, document),
+        reader.limit,
     )

@@ -1,4 +1,4 @@
-"""A model of ours that reads a stream, segment by segment, while views look at its layers."""
+"""A model of ours that reads a stream, segment by segment, while views watch its layers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mnemoscope.scope.views.view import View
 
 
 def view_of(layer: nn.Module, number: int) -> View:
-    """What can look at a layer of this kind."""
+    """What can watch a layer of this kind."""
     attention = getattr(layer, "attention", None)
     if isinstance(layer, RecurrentLayer):
         return RecurrentView(layer, number)
@@ -37,7 +37,7 @@ def view_of(layer: nn.Module, number: int) -> View:
     return PlainView(number)
 
 
-class OurStream:
+class NativePageStream:
     """Reads tokens (T,) at a time; what is carried is the model's own state and nothing else."""
 
     def __init__(self, model: SequenceModel, predicts: bool) -> None:
@@ -63,16 +63,16 @@ class OurStream:
         step = Step(out.state.nbytes, self._bits(out.logits, tokens))
         for number, view in enumerate(self.views):
             old = None if before is None else before.layers[number]
-            step.add(view.look(seen, old, out.state.layers[number], self.read, new))
+            step.add(view.show(seen, old, out.state.layers[number], self.read, new))
         self.state, self.read = out.state, self.read + new
         return step
 
     def _bits(self, logits: Tensor, tokens: Tensor) -> list[float | None]:
         if not self.predicts or logits.shape[1] != len(tokens):
             return [None] * len(tokens)
-        found = surprise(logits[0], tokens, self._said)
+        bits = surprise(logits[0], tokens, self._said)
         self._said = logits[0, -1]
-        return found
+        return bits
 
 
 def check(logits: Tensor) -> None:
@@ -84,7 +84,7 @@ def check(logits: Tensor) -> None:
 def surprise(logits: Tensor, tokens: Tensor, before: Tensor | None) -> list[float | None]:
     """Bits with which each token came: logits (T, V) after them, ``before`` (V,) the first."""
     said = logits[:-1] if before is None else torch.cat((before[None], logits[:-1]))
-    asked = tokens[1:] if before is None else tokens
-    nats = F.cross_entropy(said.float(), asked.to(said.device), reduction="none")
+    targets = tokens[1:] if before is None else tokens
+    nats = F.cross_entropy(said.float(), targets.to(said.device), reduction="none")
     bits: list[float | None] = [round(float(one), 3) for one in nats / torch.log(torch.tensor(2.0))]
     return [None, *bits] if before is None else bits

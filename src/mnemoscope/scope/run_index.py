@@ -18,15 +18,17 @@ from mnemoscope.scope.folder import inside
 Json = dict[str, Any]
 
 DEEPEST, MOST = 4, 2000
-# Folders that are looked into; whoever has more opens one of them.
+# Folders that are read; whoever has more opens one of them.
 MOST_FOLDERS = 20_000
 # What was written to so recently is being worked on, in seconds.
 RECENT = 60
 # Where Linux lists what is held; a study holds its folder while it runs.
 LOCKS = Path("/proc/locks")
+# Kinds of names that models go by.
+MODELS = ("memory", "translator", "encoder")
 SKIPPED = {"checkpoints", "figures"}
 # Files that say what a folder is.
-TELLING = (".yaml", ".json", ".safetensors")
+MARKERS = (".yaml", ".json", ".safetensors")
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,16 @@ class Found:
 def scan(root: Path) -> Found:
     """All items below ``root``."""
     found: list[Item] = []
-    looks = iter(range(MOST_FOLDERS))
-    for item in _walk(root.resolve(), root.resolve(), 0, looks):
+    budget = iter(range(MOST_FOLDERS))
+    for item in _walk(root.resolve(), root.resolve(), 0, budget):
         if len(found) == MOST:
             return Found(found, True)
         found.append(item)
-    return Found(found, next(looks, None) is None)
+    return Found(found, next(budget, None) is None)
 
 
-def _walk(root: Path, folder: Path, depth: int, looks: Iterator[int]) -> Iterator[Item]:
-    if next(looks, None) is None:
+def _walk(root: Path, folder: Path, depth: int, budget: Iterator[int]) -> Iterator[Item]:
+    if next(budget, None) is None:
         return
     try:
         with os.scandir(folder) as found:
@@ -86,7 +88,7 @@ def _walk(root: Path, folder: Path, depth: int, looks: Iterator[int]) -> Iterato
         return
     for name in names:
         if not name.startswith(".") and name not in SKIPPED:
-            yield from _walk(root, folder / name, depth + 1, looks)
+            yield from _walk(root, folder / name, depth + 1, budget)
 
 
 def files_of(folder: Path) -> set[str]:
@@ -97,7 +99,7 @@ def files_of(folder: Path) -> set[str]:
         return {
             entry.name
             for entry in found
-            if entry.name.endswith(TELLING)
+            if entry.name.endswith(MARKERS)
             and (
                 entry.is_file(follow_symlinks=False)
                 or (entry.is_symlink() and not entry.name.endswith(".yaml"))
@@ -120,7 +122,7 @@ def kind_of(files: set[str]) -> str | None:
 def run_of(item: Item) -> Json:
     """A run in a few words: what it learns, with what, how far it is, or why nobody can tell."""
     config = records.settings(item.path / "config.yaml")
-    labels = {name: one.label for kind in KINDS.values() for name, one in kind.items()}
+    labels = {name: one.label for kind in MODELS for name, one in KINDS[kind].items()}
     finished = records.is_file(item.path / "model.safetensors")
     weights = finished or bool(records.names(item.path / "checkpoints", 1))
     step, unlogged = records.last_step(item.path)

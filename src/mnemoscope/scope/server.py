@@ -85,8 +85,8 @@ def build(library: Library, table: sessions.Sessions, books: Path | None) -> Fas
     def web(name: str) -> Response:
         return _asset(name)
 
-    @app.get("/api/shelf")
-    def shelf() -> Response:
+    @app.get("/api/run_index")
+    def index() -> Response:
         return _json({**library.all(), "given": table.given, "texts": texts.catalogue(books)})
 
     @app.get("/api/run")

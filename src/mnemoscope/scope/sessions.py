@@ -18,7 +18,7 @@ import torch
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.scope.frame import frame
-from mnemoscope.scope.models import Stream, Subject, open_subject
+from mnemoscope.scope.models import PageStream, ServedModel, served_model
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def _explained(doing: str) -> Iterator[None]:
 class Reading:
     """A text that a model is reading: the stream goes forward, frames already made are kept."""
 
-    stream: Stream
+    stream: PageStream
     tokens: list[int]
     segment: int
     frames: list[bytes] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Sessions:
 
     def __init__(self, root: Path, given: list[str]) -> None:
         self.root, self.given = root, given
-        self._models: OrderedDict[str, Subject] = OrderedDict()
+        self._models: OrderedDict[str, ServedModel] = OrderedDict()
         self._readings: OrderedDict[str, Reading] = OrderedDict()
         # Hooks of one model must not see the tokens of another reader.
         self._turn = threading.Lock()
@@ -109,11 +109,11 @@ class Sessions:
                 f"the text has {len(text)} characters; give at most {MOST_CHARACTERS} at a time"
             )
         with self._alone(), _explained(f"reading with {identity[:80]}"):
-            subject = self._open(identity)
-            if document is not None and document not in subject.about["documents"]:
+            model = self._open(identity)
+            if document is not None and document not in model.about["documents"]:
                 raise UserError(f"there is no document {document[:80]!r} in this memory")
-            tokens: list[int] = subject.encode(text).tolist()
-            _check(tokens, subject.limit)
+            tokens: list[int] = model.encode(text).tolist()
+            _check(tokens, model.limit)
             if segments is not None:
                 segment = math.ceil(len(tokens) / min(segments, len(tokens)))
             if math.ceil(len(tokens) / segment) > MOST_SEGMENTS or segment > LONGEST_SEGMENT:
@@ -121,14 +121,14 @@ class Sessions:
                     f"{len(tokens)} tokens in segments of {segment}: choose segments of at most "
                     f"{LONGEST_SEGMENT} tokens, and at most {MOST_SEGMENTS} of them"
                 )
-            reading = Reading(subject.start(document), tokens, segment)
+            reading = Reading(model.start(document), tokens, segment)
             reading.advance()
         key = secrets.token_urlsafe(12)
         _keep(self._readings, key, reading, MOST_READINGS)
         return {
             "reading": key,
-            "about": subject.about,
-            "tokens": [subject.show(token) for token in tokens],
+            "about": model.about,
+            "tokens": [model.show(token) for token in tokens],
             "segment": segment,
             "segments": reading.segments,
         }
@@ -147,12 +147,12 @@ class Sessions:
                     reading.advance()
         return reading.frames[number]
 
-    def _open(self, identity: str) -> Subject:
-        subject = self._models.get(identity)
-        if subject is None:
-            subject = open_subject(identity, self.root, self.given)
-        _keep(self._models, identity, subject, MOST_MODELS)
-        return subject
+    def _open(self, identity: str) -> ServedModel:
+        model = self._models.get(identity)
+        if model is None:
+            model = served_model(identity, self.root, self.given)
+        _keep(self._models, identity, model, MOST_MODELS)
+        return model
 
 
 def _check(tokens: list[int], limit: int | None) -> None:

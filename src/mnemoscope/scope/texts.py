@@ -14,7 +14,7 @@ from mnemoscope.scope.folder import inside
 from mnemoscope.scope.records import is_file, speakable
 
 ENDINGS = (".txt", ".md", ".gz")
-MOST_FILES, MOST_LOOKED = 1000, 100_000
+MOST_FILES, MOST_SEEN = 1000, 100_000
 # Bytes of a file that can be looked at, unpacked; a small gzip file may hold a great deal.
 MOST_BYTES = 16 << 20
 
@@ -24,10 +24,10 @@ def catalogue(folder: Path | None) -> list[str]:
     if folder is None:
         return []
     root = folder.resolve()
-    found, looked = [], 0
+    found, seen = [], 0
     for base, folders, files in os.walk(root):
-        looked += 1 + len(files)
-        if looked > MOST_LOOKED:
+        seen += 1 + len(files)
+        if seen > MOST_SEEN:
             break
         depth = len(Path(base).relative_to(root).parts)
         folders[:] = sorted(one for one in folders if not one.startswith(".")) if depth < 3 else []

@@ -12,7 +12,7 @@ from mnemoscope.core.progress import progress
 from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.retention.episodes import RetentionOptions
 from mnemoscope.lenses.retention.lens import TITLES, Curve, Retention, RetentionResult
-from mnemoscope.lenses.streams import Stream, open_stream
+from mnemoscope.open import Stream, open_stream
 from mnemoscope.plots.figure import Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.inspection import Inspection

@@ -8,9 +8,9 @@ import torch
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import find, model_kind
-from mnemoscope.lenses.streams import open_stream
 from mnemoscope.models.config import ModelConfig
 from mnemoscope.models.model import parameters
+from mnemoscope.open import open_stream
 
 
 def sized(memory: str, budget: int, **options: Any) -> ModelConfig:

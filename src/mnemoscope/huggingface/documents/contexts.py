@@ -80,8 +80,8 @@ class Contexts:
             "named": self.named.astype(float),
         }
         rows: list[dict[str, Any]] = []
-        for place, name in enumerate(self.names):
-            own = self.owner == place
+        for index, name in enumerate(self.names):
+            own = self.owner == index
             if own.any():
                 rows.append(
                     {"document": name, **{k: float(v[own].mean()) for k, v in columns.items()}}
@@ -134,8 +134,8 @@ def contexts(memory: DocumentMemory, given: Documents, most: int = 200, seed: in
             drawn = torch.randn(shape, generator=generator).to(store.keys) * size
             chosen = store.chosen(drawn)
             random = torch.stack([reader.all_losses(one, rows) for one in chosen]).mean(0)
-        places = torch.tensor([memory.names.index(name) for name in given.names])
-        owner = places[reader.segments.owner[rows].cpu()]
+        numbers = torch.tensor([memory.names.index(name) for name in given.names])
+        owner = numbers[reader.segments.owner[rows].cpu()]
     return Contexts(
         list(memory.names),
         owner.numpy(),
@@ -163,12 +163,12 @@ def words(memory: DocumentMemory, entry: int, top: int) -> Words:
         raise UserError(
             f"entry {entry} does not exist: there are 0 to {memory.options.entries - 1}"
         )
-    found = direct_logits(memory)[:, entry]
-    best = found.topk(min(top, len(found)))
-    worst = (-found).topk(min(top, len(found)))
+    change = direct_logits(memory)[:, entry]
+    best = change.topk(min(top, len(change)))
+    worst = (-change).topk(min(top, len(change)))
 
-    def spell(places: Tensor) -> list[tuple[str, float]]:
-        return [(_word(memory, int(place)), float(found[place])) for place in places]
+    def spell(tokens: Tensor) -> list[tuple[str, float]]:
+        return [(_word(memory, int(token)), float(change[token])) for token in tokens]
 
     return Words(entry, spell(best.indices), spell(worst.indices))
 
@@ -192,10 +192,10 @@ def direct_logits(memory: DocumentMemory) -> Tensor:
         return logits - logits.mean(0)
 
 
-def _word(memory: DocumentMemory, place: int) -> str:
+def _word(memory: DocumentMemory, token: int) -> str:
     if memory.tokenizer is None:
-        return str(place)
-    return str(memory.tokenizer.decode([place]))
+        return str(token)
+    return str(memory.tokenizer.decode([token]))
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,10 @@ def split(memory: DocumentMemory, name: str, given: Documents) -> Split:
 
 def _own_and_all(logits: Tensor, targets: Tensor) -> Tensor:
     """Centred logit of the right word and log Z, at every target: (tokens, 2)."""
-    asked = targets != -100
-    logits = logits[asked]
+    predicted = targets != -100
+    logits = logits[predicted]
     logits = logits - logits.mean(1, keepdim=True)
-    own = logits.gather(1, targets[asked][:, None])[:, 0]
-    return torch.stack((own, F.cross_entropy(logits, targets[asked], reduction="none") + own), 1)
+    own = logits.gather(1, targets[predicted][:, None])[:, 0]
+    return torch.stack(
+        (own, F.cross_entropy(logits, targets[predicted], reduction="none") + own), 1
+    )

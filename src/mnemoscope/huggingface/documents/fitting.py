@@ -150,8 +150,8 @@ class Course:
     ) -> None:
         self.memory, self.reader, self.guidance = memory, reader, guidance
         self.store, self.tau, self.options = memory.store, tau, options
-        places = torch.tensor([memory.names.index(name) for name in given.names])
-        self.owner = places.to(reader.device)[reader.segments.owner]  # (S,) places in the store
+        numbers = torch.tensor([memory.names.index(name) for name in given.names])
+        self.owner = numbers.to(reader.device)[reader.segments.owner]  # (S,) rows of the store
         self.generator = torch.Generator().manual_seed(derive(options.seed, "fit"))
         per_epoch = math.ceil(len(reader.segments) / options.batch)
         self.steps = options.epochs * per_epoch

@@ -87,9 +87,9 @@ class Reader:
         """Losses of many segments, under no memory or under one (E,) or each its own (S, E)."""
         rows = torch.arange(len(self.segments)) if rows is None else rows
         found = []
-        for places in torch.split(torch.arange(len(rows), device=rows.device), AT_ONCE):
+        for some in torch.split(torch.arange(len(rows), device=rows.device), AT_ONCE):
             entries = chosen
             if chosen is not None:
-                entries = chosen[places] if chosen.dim() == 2 else chosen.expand(len(places), -1)
-            found.append(self.losses(rows[places], entries))
+                entries = chosen[some] if chosen.dim() == 2 else chosen.expand(len(some), -1)
+            found.append(self.losses(rows[some], entries))
         return torch.cat(found)

@@ -267,8 +267,7 @@ class DocumentMemory:
             "options": self.options.model_dump(),
             "names": self.names,
             "cutting": self.cutting,
-            "base": parts.fingerprint(self.model),
-            "model": getattr(self.model.config, "_name_or_path", ""),
+            **saved.facts_of(self.model),
             "width": parts.width_of(self.model),
         }
         tensors = self.store.state_dict()
@@ -278,11 +277,7 @@ class DocumentMemory:
     def load(cls, folder: str | Path, model: Any, tokenizer: Any = None) -> DocumentMemory:
         """Attach a memory that was saved to the base that it was learnt on."""
         tensors, about = read_saved(folder)
-        if about["base"] != parts.fingerprint(model):
-            raise UserError(
-                f"the memory in {folder} was learnt on another base model "
-                f"({about['model'] or 'without a name'}, width {about['width']}): load that one"
-            )
+        saved.check_base(folder, about, model)
         if about["width"] != parts.width_of(model):
             raise saved.damaged(
                 Path(folder) / FILE, f"width={about['width']} is not that of its base"

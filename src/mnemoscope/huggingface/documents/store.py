@@ -21,7 +21,7 @@ MOST = 1 << 31
 
 
 class DocumentStore(nn.Module):
-    """Entries that tokens ask for and documents open."""
+    """Entries that tokens activate and documents open."""
 
     def __init__(self, options: DocumentOptions, width: int) -> None:
         super().__init__()
@@ -87,12 +87,12 @@ class DocumentStore(nn.Module):
         layers = list(zip(self.mapping, self.mapping_bias, strict=True))
         return documents.choose(keys, layers, self.options.select)
 
-    def asked(self, hidden: Tensor) -> Tensor:
-        """How much tokens with these hidden states (R, T, D) ask of each entry, (R, T, E)."""
+    def activations(self, hidden: Tensor) -> Tensor:
+        """How far hidden states (R, T, D) activate each entry, (R, T, E)."""
         if self.options.control == "bias":
             return hidden.new_ones(*hidden.shape[:2], self.options.entries).to(self.values)
         return documents.ask(self.norm(hidden.to(self.asking)), self.asking, self.asking_bias)
 
     def forward(self, hidden: Tensor, chosen: Tensor) -> Tensor:
         """hidden (R, T, D) with open entries (R, E) -> what is added to it, (R, T, D)."""
-        return documents.answer(self.asked(hidden), chosen, self.values, self.bias)
+        return documents.answer(self.activations(hidden), chosen, self.values, self.bias)

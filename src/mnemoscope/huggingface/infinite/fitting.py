@@ -1,4 +1,4 @@
-"""Train an endless memory on long texts, and ask what its past is worth, window by window.
+"""Train a long-term memory on long texts, and measure what it is worth, window by window.
 
 Shapes: R rows, T tokens, W windows.
 """
@@ -73,23 +73,23 @@ def fit(memory: InfiniteMemory, streams: Tensor, options: InfiniteFitting) -> li
             "needed in each"
         )
     options.check(memory.options)
-    asked = {weight: weight.requires_grad for weight in memory.base.parameters()}
+    trained = {weight: weight.requires_grad for weight in memory.base.parameters()}
     memory.base.requires_grad_(options.learn == "all")
     weights = [weight for weight in memory.parameters() if weight.requires_grad]
     streams, losses = streams.to(device), []
     state: StreamState | None = None
     try:
-        # A cache alone has no weights, and nothing to be trained is asked of it.
+        # Transformer-XL's memory has no weights of its own: there is nothing to be trained.
         optimizer = torch.optim.AdamW(weights, lr=options.lr, weight_decay=0.0) if weights else None
-        with progress("past", options.steps, silent=options.silent) as show:
-            place = 0
+        with progress("infinite", options.steps, silent=options.silent) as show:
+            start = 0
             for step in range(options.steps):
-                if place + stretch + 1 > streams.shape[1]:
-                    place, state = 0, None
-                tokens = streams[:, place : place + stretch]
-                targets = streams[:, place + 1 : place + stretch + 1]
+                if start + stretch + 1 > streams.shape[1]:
+                    start, state = 0, None
+                tokens = streams[:, start : start + stretch]
+                targets = streams[:, start + 1 : start + stretch + 1]
                 out = memory(tokens, state)
-                state, place = out.state.detach(), place + stretch
+                state, start = out.state.detach(), start + stretch
                 loss = F.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten())
                 if not bool(loss.isfinite()):
                     raise UserError(f"the loss is {float(loss.detach())} at step {step}: lower lr")
@@ -102,13 +102,13 @@ def fit(memory: InfiniteMemory, streams: Tensor, options: InfiniteFitting) -> li
                 losses.append(float(loss.detach()))
                 show(step + 1, f"loss {losses[-1]:.3f}")
     finally:
-        for weight, trainable in asked.items():
+        for weight, trainable in trained.items():
             weight.requires_grad_(trainable)
     return losses
 
 
 @dataclass(frozen=True, eq=False)
-class PastWorth:
+class MemoryWorth:
     """Loss per token (R, W, T) of every token of every window but the first.
 
     NaN where a text has ended; the first token of a window is not counted, because with no past
@@ -136,8 +136,8 @@ class PastWorth:
         low, high = np.quantile(saved[drawn].mean(1), (0.025, 0.975))
         return float(saved.mean()), float(low), float(high)
 
-    def by_place(self) -> dict[str, Floats]:
-        """Mean loss at each place of a window, (T,), under the three pasts."""
+    def by_position(self) -> dict[str, Floats]:
+        """Mean loss at each position of a window, (T,), under the three pasts."""
         three = {"own": self.own, "none": self.none, "other": self.other}
         return {name: _mean(losses, (0, 1)) for name, losses in three.items()}
 
@@ -163,7 +163,7 @@ def _mean(values: Floats, axes: tuple[int, int] | None) -> Any:
 @torch.no_grad()
 def worth(
     memory: InfiniteMemory, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False
-) -> PastWorth:
+) -> MemoryWorth:
     """Read whole texts side by side, each from its beginning to its end."""
     window, device = memory.options.window, next(memory.base.parameters()).device
     rows = [torch.as_tensor(text).long() for text in texts]
@@ -174,30 +174,30 @@ def worth(
         short = min(map(len, rows), default=0)
         raise UserError(f"{short} tokens are less than two windows of {window}")
     shape = len(rows), max(counts) - 1, window - 1
-    found = {name: np.full(shape, np.nan) for name in ("own", "none", "other")}
+    losses = {name: np.full(shape, np.nan) for name in ("own", "none", "other")}
     reading, state = list(range(len(rows))), None
     with parts.frozen(memory), progress("reading", max(counts), silent=silent) as show:
-        for place in range(max(counts)):
-            going = [at for at, row in enumerate(reading) if counts[row] > place]
+        for number in range(max(counts)):
+            going = [at for at, row in enumerate(reading) if counts[row] > number]
             reading = [reading[at] for at in going]
             tokens = torch.stack(
-                [rows[row][place * window : (place + 1) * window] for row in reading]
+                [rows[row][number * window : (number + 1) * window] for row in reading]
             ).to(device)
             state = None if state is None else state.select(going)
             out = memory(tokens, state)
             if state is not None:
-                found["own"][reading, place - 1] = _losses(out.logits, tokens)
-                found["none"][reading, place - 1] = _losses(memory(tokens).logits, tokens)
+                losses["own"][reading, number - 1] = _losses(out.logits, tokens)
+                losses["none"][reading, number - 1] = _losses(memory(tokens).logits, tokens)
                 if len(reading) > 1:
                     strange = memory(tokens, state.select([*range(1, len(reading)), 0]))
-                    found["other"][reading, place - 1] = _losses(strange.logits, tokens)
+                    losses["other"][reading, number - 1] = _losses(strange.logits, tokens)
             state = out.state
-            show(place + 1, "")
-    return PastWorth(**found)
+            show(number + 1, "")
+    return MemoryWorth(**losses)
 
 
 def _losses(logits: Tensor, tokens: Tensor) -> Floats:
     """Loss of every token but the first, (R, T - 1)."""
     each = F.cross_entropy(logits[:, :-1].float().transpose(1, 2), tokens[:, 1:], reduction="none")
-    found: Floats = each.double().cpu().numpy()
-    return found
+    losses: Floats = each.double().cpu().numpy()
+    return losses

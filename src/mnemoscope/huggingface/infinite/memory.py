@@ -1,9 +1,9 @@
-"""An endless past for a causal language model of `transformers`: XL's cache and ∞-former's signal.
+"""The memories of ∞-former and Transformer-XL for a causal language model of `transformers`.
 
 A stream is read in windows. Inside a window the model attends as it always does; when the window
 is full, what its attention layers were given is written to a signal of fixed size for each of
 them, and in later windows every query reads from it. Where the windows begin is counted from the
-start of each row's stream, so reading token by token, in pieces of any length, padded, or beside
+start of each row's stream, so reading token by token, in segments of any length, padded, or beside
 rows that stand elsewhere, gives the same.
 
 Shapes: R rows, T tokens, D width, V words.
@@ -11,6 +11,7 @@ Shapes: R rows, T tokens, D width, V words.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from mnemoscope.memories.state import StreamState
 from mnemoscope.models.model import Output
 
 if TYPE_CHECKING:
-    from mnemoscope.huggingface.infinite.fitting import PastWorth
+    from mnemoscope.huggingface.infinite.fitting import MemoryWorth
 
 FILE = saved.INFINITE
 read_saved = saved.read_infinite
@@ -58,7 +59,7 @@ class InfiniteMemory(nn.Module):
         limits.check_window(model.config, options, 0 if self.windows.moves else options.mem_len)
         attentions = [parts.find_attention(self.blocks[index]) for index in self.reading]
         if any(is_read(attention) for attention in attentions):
-            raise UserError("the model has an endless memory already: detach() that one first")
+            raise UserError("the model has a long-term memory already: detach() that one first")
         self.config = limits.signal_config(model.config, options)
         with torch.random.fork_rng():
             torch.manual_seed(derive(options.seed, "endless"))
@@ -68,8 +69,8 @@ class InfiniteMemory(nn.Module):
         self._owner = json.dumps([shape, options.model_dump(mode="json", exclude={"seed"})])
         self.now: Reading | None = None  # what the hooks work with while a call lasts
         self._hooks = [
-            attention.register_forward_hook(ReadHook(self, place), with_kwargs=True)
-            for place, attention in enumerate(attentions)
+            attention.register_forward_hook(ReadHook(self, index), with_kwargs=True)
+            for index, attention in enumerate(attentions)
         ]
         self._attached = True
 
@@ -97,8 +98,8 @@ class InfiniteMemory(nn.Module):
         if mask is not None:
             lengths = mask.sum(1).tolist()
             tokens = tokens.gather(1, (~mask).long().argsort(dim=1, stable=True))
-        done, pieces = [0] * len(tokens), []
-        # Where in all pieces the logits of every token are.
+        done, read_logits = [0] * len(tokens), []
+        # Where in all segments the logits of every token are.
         where, offset = torch.zeros(tokens.shape, dtype=torch.long), 0
         while done != lengths:
             new = [
@@ -108,17 +109,17 @@ class InfiniteMemory(nn.Module):
             logits, state = self._read(tokens, state, counts, done, new)
             for row, (read, more) in enumerate(zip(done, new, strict=True)):
                 where[row, read : read + more] = offset + torch.arange(more)
-            pieces.append(logits)
+            read_logits.append(logits)
             offset += max(new)
             done = [read + more for read, more in zip(done, new, strict=True)]
             counts = [count + more for count, more in zip(counts, new, strict=True)]
-        found = torch.cat(pieces, 1)
+        logits = torch.cat(read_logits, 1)
         if mask is not None:
             where = where.gather(1, (mask.cumsum(1) - 1).clamp(min=0).cpu())
         if offset != where.shape[1] or mask is not None:
-            where = where.to(found.device)[:, :, None].expand(-1, -1, found.shape[2])
-            found = found.gather(1, where)
-        return Output(found, state)
+            where = where.to(logits.device)[:, :, None].expand(-1, -1, logits.shape[2])
+            logits = logits.gather(1, where)
+        return Output(logits, state)
 
     def fit(self, streams: Tensor, **options: Any) -> list[float]:
         """Learn to read the past from streams (R, T); `InfiniteFitting` has the options.
@@ -129,7 +130,7 @@ class InfiniteMemory(nn.Module):
 
         return fit(self, streams, InfiniteFitting.make(**options))
 
-    def worth(self, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False) -> PastWorth:
+    def worth(self, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False) -> MemoryWorth:
         """Read whole texts, token ids each, and compare their own past with none and another's."""
         from mnemoscope.huggingface.infinite.fitting import worth
 
@@ -160,10 +161,8 @@ class InfiniteMemory(nn.Module):
             raise UserError(f"tokens must be whole numbers (rows, length), not {tokens.dtype} "
                             f"of shape {tuple(tokens.shape)}")  # fmt: skip
         if mask is not None and (mask.shape != tokens.shape or mask.dtype != torch.bool):
-            raise UserError(
-                f"the mask must be boolean of shape {tuple(tokens.shape)}; "
-                f"got {mask.dtype} of shape {tuple(mask.shape)}"
-            )
+            raise UserError(f"the mask must be boolean of shape {tuple(tokens.shape)}; "
+                            f"got {mask.dtype} of shape {tuple(mask.shape)}")  # fmt: skip
         if tokens.shape[1] == 0 or (mask is not None and not bool(mask.any())):
             raise UserError("there are no tokens to read")
         if state is not None:
@@ -188,9 +187,9 @@ class InfiniteMemory(nn.Module):
         if not isinstance(state, StreamState) or state.owner != self._owner:
             raise UserError("the state is not from this memory: it must come from out.state")
 
-    def reader(self, place: int) -> SignalReader:
-        """The reader of the ``place``-th layer that reads."""
-        reader = self.readers[place]
+    def reader(self, index: int) -> SignalReader:
+        """The reader of the ``index``-th layer that reads."""
+        reader = self.readers[index]
         assert isinstance(reader, SignalReader)
         return reader
 
@@ -210,18 +209,18 @@ class InfiniteMemory(nn.Module):
         window, *layers = state.layers
         assert isinstance(window, WindowState)
         pasts = [layer for layer in layers if isinstance(layer, LayerPast)]
-        piece = held.lay_out(windows, window.tokens, tokens, done, counts, new)
-        keys_held = held.Held([windows.keys(count) for count in counts], piece.real)
+        segment = held.lay_out(windows, window.tokens, tokens, done, counts, new)
+        keys_held = held.Held([windows.keys(count) for count in counts], segment.real)
         reading = Reading(
             [past.signal for past in pasts if past.signal is not None],
             [torch.empty(0)] * len(self.reading),
-            None if bool(piece.new.all()) else piece.new,
+            None if bool(segment.new.all()) else segment.new,
         )
         with self._under(reading):
             out = self.base(
-                input_ids=piece.tokens,
+                input_ids=segment.tokens,
                 attention_mask=None if keys_held.even else keys_held.attention(),
-                position_ids=piece.places,
+                position_ids=segment.positions,
                 past_key_values=held.cache_of(pasts, keys_held.before),
                 use_cache=True,
             )
@@ -231,10 +230,10 @@ class InfiniteMemory(nn.Module):
         rows = torch.tensor(full, device=device)
         keep = max(windows.keys(count) for count in counts)
         fresh = held.Held(
-            [windows.filled(c - n) for c, n in zip(counts, new, strict=True)], piece.new
+            [windows.filled(c - n) for c, n in zip(counts, new, strict=True)], segment.new
         )
         after: list[LayerPast] = []
-        place = 0
+        reads = itertools.count()  # over layers that have a signal
         for past, pair in zip(pasts, held.pairs_of(out.past_key_values), strict=True):
             keys, values = (held.last(keys_held.settled(one, 2), keep, 2) for one in pair)
             if any(full):
@@ -246,24 +245,24 @@ class InfiniteMemory(nn.Module):
             if past.inputs is None or past.signal is None:
                 after.append(LayerPast(keys, values))
                 continue
-            given = fresh.joined(past.inputs, reading.inputs[place], 1)
-            signal = reading.signals[place]
+            index = next(reads)
+            given = fresh.joined(past.inputs, reading.inputs[index], 1)
+            signal = reading.signals[index]
             if any(full):
-                longterm = self.reader(place).longterm
+                longterm = self.reader(index).longterm
                 signal = longterm.write(signal, given, None if all(full) else rows)
             given = held.last(given, max(windows.filled(count) for count in counts), 1)
             after.append(LayerPast(keys, values, given, signal))
-            place += 1
         seen = held.Held(
-            [windows.tokens(c - n) for c, n in zip(counts, new, strict=True)], piece.new
+            [windows.tokens(c - n) for c, n in zip(counts, new, strict=True)], segment.new
         )
         again = held.last(
-            seen.joined(window.tokens, piece.tokens, 1), max(map(windows.tokens, counts)), 1
+            seen.joined(window.tokens, segment.tokens, 1), max(map(windows.tokens, counts)), 1
         )
         count = torch.tensor(counts, device=device)
         logits = out.logits
         if reading.counted is not None:
-            order = (~piece.new).long().argsort(dim=1, stable=True)[:, : max(new)]
+            order = (~segment.new).long().argsort(dim=1, stable=True)[:, : max(new)]
             logits = logits.gather(1, order[:, :, None].expand(-1, -1, logits.shape[2]))
         return logits, StreamState((WindowState(again), *after), count, self._owner)
 
@@ -276,13 +275,11 @@ class InfiniteMemory(nn.Module):
 
     def write(self, folder: Path) -> Path:
         """Do as `save` does, or raise."""
+        xl = isinstance(self.options, TransformerXLOptions)
         about = {
-            "kind": "transformer_xl"
-            if isinstance(self.options, TransformerXLOptions)
-            else "infinite",
+            "kind": "transformer_xl" if xl else "infinite",
             "options": self.options.model_dump(mode="json"),
-            "base": parts.fingerprint(self.base),
-            "model": getattr(self.base.config, "_name_or_path", ""),
+            **saved.facts_of(self.base),
         }
         tensors = self.readers.state_dict() or {"nothing": torch.zeros(1)}
         return saved.write_memory(folder / FILE, tensors, "endless", about)
@@ -291,8 +288,7 @@ class InfiniteMemory(nn.Module):
     def load(cls, folder: str | Path, model: Any) -> InfiniteMemory:
         """Attach a memory that was saved to the base that it was trained with."""
         tensors, about = read_saved(folder)
-        if about["base"] != parts.fingerprint(model):
-            raise UserError(f"the memory in {folder} belongs to another base model: load that one")
+        saved.check_base(folder, about, model)
         memory = cls(model, saved.INFINITE_KINDS[about["kind"]].make(**about["options"]))
         try:
             if memory.reading:

@@ -28,7 +28,7 @@ class Reading:
     """What the hooks of one call share: one signal for each layer that reads, in their order.
 
     inputs   what the layers were given, (R, T, D) each, noted for a later write; None = no writing
-    counted  (R, T) tokens whose looks count for sticky memories; None = all
+    counted  (R, T) tokens whose attention mass counts for sticky memories; None = all
     """
 
     signals: list[ContinuousState]
@@ -53,43 +53,43 @@ class SignalReader(nn.Module):
     def forward(
         self, inputs: Tensor, signal: ContinuousState, counted: Tensor | None = None
     ) -> tuple[Tensor, ContinuousState]:
-        """inputs (R, T, D) -> what was found in the signal (R, T, D), and who looked where."""
+        """inputs (R, T, D) -> output (R, T, D), and the signal with updated attention mass."""
         rows, length, width = inputs.shape
         queries = self.query(inputs).view(rows, length, self.heads, width // self.heads)
-        found: tuple[Tensor, ContinuousState] = self.longterm(
+        read: tuple[Tensor, ContinuousState] = self.longterm(
             queries.transpose(1, 2), signal, Context(counted, None)
         )
-        return found
+        return read
 
-    def add(self, place: int, reading: Reading | None, hidden: Tensor, output: Any) -> Any:
-        """What an attention layer returned for ``hidden`` (R, T, D), with its signal's answer."""
+    def add(self, index: int, reading: Reading | None, hidden: Tensor, output: Any) -> Any:
+        """What an attention layer returned for ``hidden`` (R, T, D), plus what its signal gives."""
         if reading is None:
             return output
         inputs = hidden.to(self.query.weight.dtype)
         if reading.inputs is not None:
-            reading.inputs[place] = inputs
-        signal = reading.signals[place]
+            reading.inputs[index] = inputs
+        signal = reading.signals[index]
         if not bool(signal.count.any()):
             return output
         if len(inputs) != signal.batch:
             signal = signal.select(repeated(signal.batch, len(inputs)))
-        found, looked = self(inputs, signal, reading.counted)
+        added, updated = self(inputs, signal, reading.counted)
         if reading.inputs is not None:
-            reading.signals[place] = looked
+            reading.signals[index] = updated
         first = output[0] if isinstance(output, tuple) else output
-        return parts.with_hidden(output, first + found.to(first.dtype))
+        return parts.with_hidden(output, first + added.to(first.dtype))
 
 
 class ReadHook:
-    """The hook behind an attention layer: adds what is found, notes what was given."""
+    """The hook behind an attention layer: adds the output of the signal, notes what was given."""
 
-    def __init__(self, memory: InfiniteMemory, place: int) -> None:
-        self.memory, self.place = memory, place
+    def __init__(self, memory: InfiniteMemory, index: int) -> None:
+        self.memory, self.index = memory, index
 
     def __call__(self, module: nn.Module, given: Any, named: Any, output: Any) -> Any:
         """Called by torch with what the layer got and returned."""
         hidden = named["hidden_states"] if "hidden_states" in named else given[0]
-        return self.memory.reader(self.place).add(self.place, self.memory.now, hidden, output)
+        return self.memory.reader(self.index).add(self.index, self.memory.now, hidden, output)
 
 
 def is_read(attention: nn.Module) -> bool:

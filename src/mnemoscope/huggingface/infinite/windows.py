@@ -79,17 +79,17 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Piece:
+class WindowSegment:
     """What is fed at once: for every row tokens to be read again, then new ones, then padding.
 
     tokens  (R, T)
-    places  (R, T)  their positions
+    positions (R, T)
     real    (R, T)  false where padded
     new     (R, T)  false where padded or read again
     """
 
     tokens: Tensor
-    places: Tensor
+    positions: Tensor
     real: Tensor
     new: Tensor
 
@@ -97,25 +97,25 @@ class Piece:
 def lay_out(
     windows: Windows, held: Tensor, tokens: Tensor, begin: Sequence[int], counts: Sequence[int],
     new: Sequence[int],
-) -> Piece:  # fmt: skip
+) -> WindowSegment:  # fmt: skip
     """Take ``new`` tokens from ``begin`` on of each row of ``tokens``, after those read again."""
     again = [windows.again(count) if n else 0 for count, n in zip(counts, new, strict=True)]
     length = max(a + n for a, n in zip(again, new, strict=True))
     steps = torch.arange(length)[None]
     old, fresh = torch.tensor(again)[:, None], torch.tensor(new)[:, None]
-    # Places in held and tokens side by side; padding repeats the last one.
+    # Indices into held and tokens side by side; padding repeats the last one.
     at = steps.minimum((old + fresh - 1).clamp(min=0))
     source = torch.where(
         at < old,
         held.shape[1] - old + at,
         held.shape[1] + torch.tensor(begin)[:, None] + at - old,
     ).clamp(max=held.shape[1] + tokens.shape[1] - 1)
-    places = torch.tensor([windows.first(count) for count in counts])[:, None] + at
+    positions = torch.tensor([windows.first(count) for count in counts])[:, None] + at
     real, is_new = steps < old + fresh, (steps >= old) & (steps < old + fresh)
     device = tokens.device
-    return Piece(
+    return WindowSegment(
         torch.cat((held, tokens), 1).gather(1, source.to(device)),
-        places.to(device),
+        positions.to(device),
         real.to(device),
         is_new.to(device),
     )
@@ -127,21 +127,21 @@ def last(values: Tensor, length: int, axis: int) -> Tensor:
 
 
 class Held:
-    """Things of which rows hold ``lengths`` at the right, joined by those of a piece that count.
+    """Things of which rows hold ``lengths`` at the right, joined by those of a segment that count.
 
-    added  (R, T)  true for those of the piece that count
+    added  (R, T)  true for those of the segment that count
     """
 
     def __init__(self, lengths: Sequence[int], added: Tensor) -> None:
         self.before = max(lengths)
-        places = torch.arange(self.before)[None]
-        old = places >= self.before - torch.tensor(lengths)[:, None]
+        slots = torch.arange(self.before)[None]
+        old = slots >= self.before - torch.tensor(lengths)[:, None]
         self.real = torch.cat((old.to(added.device), added), 1)
         self.even = bool(self.real.all())
         self.after = int(self.real.sum(1).max())
 
     def attention(self) -> Tensor:
-        """What `transformers` may look at, (R, S + T); a row of nothing looks at something."""
+        """The mask for `transformers`, (R, S + T); a row of nothing attends to something."""
         nothing = ~self.real.any(1, keepdim=True)
         return (self.real | nothing).long()
 
@@ -167,8 +167,8 @@ def cache_of(pasts: Sequence[LayerPast], length: int) -> Any:
 
     cache = DynamicCache()
     if length:
-        for place, past in enumerate(pasts):
-            cache.update(last(past.keys, length, 2), last(past.values, length, 2), place)
+        for layer, past in enumerate(pasts):
+            cache.update(last(past.keys, length, 2), last(past.values, length, 2), layer)
     return cache
 
 

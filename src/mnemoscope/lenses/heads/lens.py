@@ -13,10 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.activations.attention_inputs import Heard, attentions, hearing
-from mnemoscope.activations.fixed_length import Pieces, by_position, cut
+from mnemoscope.activations.attention_inputs import (
+    AttentionInputs,
+    attentions,
+    capture_attention_inputs,
+)
+from mnemoscope.activations.fixed_length import FixedLengthTexts, by_position, cut
 from mnemoscope.activations.hooks import Seen, watch
-from mnemoscope.activations.reader import Reader, open_reader
 from mnemoscope.activations.weights import HeadWeights, head_weights
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.heads.components import components
@@ -27,6 +30,7 @@ from mnemoscope.lenses.heads.score_decomposition import terms
 from mnemoscope.lenses.heads.sums import LayerSums
 from mnemoscope.lenses.positions.fourier import window_size
 from mnemoscope.lenses.positions.position_table import position_table
+from mnemoscope.open import Reader, open_reader
 
 
 class Heads:
@@ -67,7 +71,7 @@ class Heads:
             self.read(tokens)
         self.explain()
 
-    def begin(self, reader: Reader, pieces: Pieces) -> None:
+    def begin(self, reader: Reader, pieces: FixedLengthTexts) -> None:
         """Get ready for a model and the texts that it will read."""
         if self.layers:
             raise UserError("a lens on heads looks at one model once: make another")
@@ -90,7 +94,7 @@ class Heads:
         model, kept = self.reader.model, self.pieces.kept
         made: Seen = {}
 
-        def hear(heard: Heard) -> None:
+        def hear(heard: AttentionInputs) -> None:
             heard = heard.kept(kept)
             name = f"layer.{heard.layer}.attention"
             if f"{name}.q" in made:
@@ -102,14 +106,17 @@ class Heads:
             made[f"{name}.q"] = heard.queries.transpose(1, 2).flatten(2)
             made[f"{name}.k"] = heard.keys[:, :: heard.shared].transpose(1, 2).flatten(2)
 
-        with watch(model, ["layer.*.attention.in", *sites]) as seen, hearing(model, hear):
+        with (
+            watch(model, ["layer.*.attention.in", *sites]) as seen,
+            capture_attention_inputs(model, hear),
+        ):
             self.reader.read(tokens)
         laid = {n: by_position(n, v, tokens.shape)[:, kept] for n, v in seen.items()} | made
         for number, layer in self.layers.items():
             layer.see(laid[f"layer.{number}.attention.in"])
         return laid
 
-    def _hear(self, heard: Heard) -> None:
+    def _hear(self, heard: AttentionInputs) -> None:
         if not bool(torch.isfinite(heard.queries).all() and torch.isfinite(heard.keys).all()):
             raise UserError(f"layer {heard.layer} holds NaN or infinite values")
         if heard.layer not in self.layers:
@@ -129,12 +136,12 @@ class Heads:
         means = {n: (one.mean("q"), one.mean("k")) for n, one in self.layers.items()}
         found: dict[int, list[Tensor]] = {number: [] for number in means}
 
-        def hear(heard: Heard) -> None:
+        def hear(heard: AttentionInputs) -> None:
             layer = self.layers[heard.layer]
             few = heard.kept(self.pieces.kept)
             found[heard.layer].append(terms(few, *means[heard.layer], layer.offsets))
 
-        with hearing(self.reader.model, hear):
+        with capture_attention_inputs(self.reader.model, hear):
             for tokens in self.pieces.some(self.explained).batches(4):
                 self.reader.read(tokens)
         # (texts, terms and all, H) -> shares (terms, H)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.activations.attention_inputs import Heard
+from mnemoscope.activations.attention_inputs import AttentionInputs
 from mnemoscope.activations.weights import HeadWeights, project
 from mnemoscope.lenses.heads.offsets import Offsets
 
@@ -21,28 +21,28 @@ class Turning:
     """Running sums beside those of `mnemoscope.lenses.heads.sums.LayerSums`."""
 
     def __init__(self, weights: HeadWeights, offsets: Offsets) -> None:
-        assert weights.turns is not None
-        self.weights, self.offsets, self.turns = weights, offsets, weights.turns
+        assert weights.rotary is not None
+        self.weights, self.offsets, self.rotary = weights, offsets, weights.rotary
         heads, length = len(weights.query), len(offsets.visible)
         self.scores = torch.zeros(heads, length, length, dtype=torch.float64)
         self.energy = torch.zeros(heads, dtype=torch.float64)
         self.crossed = torch.zeros(
-            heads, len(self.turns.columns), length + 1, dtype=torch.complex128
+            heads, len(self.rotary.columns), length + 1, dtype=torch.complex128
         )
 
     @property
     def periods(self) -> Floats:
         """Tokens in which a pair turns round once, infinite when it does not turn."""
-        angles = self.turns.angles.abs().numpy()
+        angles = self.rotary.angles.abs().numpy()
         with np.errstate(divide="ignore"):
             return np.where(angles > 1e-9, 2 * np.pi / angles, np.inf)
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: AttentionInputs) -> None:
         """Correlate queries with keys, pair by pair: the sums over all offsets at once."""
         length = 2 * heard.queries.shape[2]
         q = torch.fft.rfft(heard.queries, n=length, dim=2)
         k = torch.fft.rfft(heard.keys, n=length, dim=2)
-        both = (q * k.conj()).sum(0).cpu()[..., self.turns.columns].sum(-1)  # (H, F, P)
+        both = (q * k.conj()).sum(0).cpu()[..., self.rotary.columns].sum(-1)  # (H, F, P)
         self.crossed += heard.scale * both.transpose(1, 2)
 
     def see(self, inputs: Tensor, scale: float) -> None:

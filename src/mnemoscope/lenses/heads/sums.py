@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mnemoscope.activations.attention_inputs import Heard
+from mnemoscope.activations.attention_inputs import AttentionInputs
 from mnemoscope.activations.weights import HeadWeights
 from mnemoscope.lenses.heads.offsets import Offsets
 from mnemoscope.lenses.heads.rotary import Turning
@@ -18,7 +18,9 @@ from mnemoscope.lenses.positions.means import PositionMeans
 class LayerSums:
     """Running sums of one layer: O(H T²) numbers, however many texts are read."""
 
-    def __init__(self, first: Heard, offsets: Offsets, weights: HeadWeights | None) -> None:
+    def __init__(
+        self, first: AttentionInputs, offsets: Offsets, weights: HeadWeights | None
+    ) -> None:
         heads, length = first.queries.shape[1:3]
         self.offsets, self.scale, self.bias = offsets, first.scale, first.bias
         self.heads, self.shared = heads, first.shared
@@ -27,10 +29,10 @@ class LayerSums:
         self.attention = torch.zeros_like(self.scores)
         self.energy = torch.zeros(heads, dtype=torch.float64)
         self.turning = None
-        if weights is not None and weights.turns is not None:
+        if weights is not None and weights.rotary is not None:
             self.turning = Turning(weights, offsets)
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: AttentionInputs) -> None:
         """Take in queries and keys of one batch."""
         self.queries.add(heard.queries.transpose(1, 2).flatten(2))
         self.keys.add(heard.keys.transpose(1, 2).flatten(2))

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from mnemoscope.lenses.streams import Stream
 from mnemoscope.memories.state import StreamState
+from mnemoscope.models.stream import Stream
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ from mnemoscope.lenses.retention.episodes import (
     Spelling,
     questions,
 )
-from mnemoscope.lenses.streams import Stream
 from mnemoscope.memories.state import StreamState
+from mnemoscope.models.stream import Stream
 from mnemoscope.plots.figure import Reference, Series, lines
 
 if TYPE_CHECKING:

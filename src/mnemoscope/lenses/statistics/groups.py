@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.activations.batches import to_batches
 from mnemoscope.activations.capture import Observed
-from mnemoscope.activations.reader import open_reader, to_batches
 from mnemoscope.core.errors import UserError
+from mnemoscope.open import open_reader
 
 Ints = NDArray[np.int64]
 # Ends of the ranks of Voita 2019.

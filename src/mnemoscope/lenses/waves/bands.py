@@ -18,12 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.activations.attention_inputs import Heard, hearing
-from mnemoscope.activations.fixed_length import Pieces
-from mnemoscope.activations.reader import Reader
+from mnemoscope.activations.attention_inputs import AttentionInputs, capture_attention_inputs
+from mnemoscope.activations.fixed_length import FixedLengthTexts
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.positions.fourier import OCTAVES, band_names, only_band
 from mnemoscope.lenses.waves.losses import loss_of
+from mnemoscope.open import Reader
 from mnemoscope.plots.figure import Reference, Series, bars
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def taken_off(means: Means, band: Band, mode: Mode = "stop", seed: int = 0) -> M
 
 
 class Filter:
-    """A change of queries and keys for `mnemoscope.activations.attention_inputs.hearing`."""
+    """A change of queries and keys for `capture_attention_inputs`."""
 
     def __init__(self, off: Means, kept: slice) -> None:
         self.off, self.kept = off, kept
@@ -153,7 +153,7 @@ class BandsResult:
 @torch.no_grad()
 def effects(
     reader: Reader,
-    pieces: Pieces,
+    pieces: FixedLengthTexts,
     means: Means,
     *,
     bands: Sequence[Band] | None = None,
@@ -172,11 +172,11 @@ def effects(
         for tokens in torch.split(usable, batch):
             change = Filter(off or {}, pieces.kept)
 
-            def hear(heard: Heard, change: Filter = change) -> None:
+            def hear(heard: AttentionInputs, change: Filter = change) -> None:
                 if off is not None:
                     _compare(heard, change, moved[heard.layer])
 
-            with hearing(reader.model, hear, change):
+            with capture_attention_inputs(reader.model, hear, change):
                 if question is None:
                     reader.read(tokens)
                 else:
@@ -205,18 +205,18 @@ def effects(
     )
 
 
-def _compare(heard: Heard, change: Filter, sums: list[float]) -> None:
+def _compare(heard: AttentionInputs, change: Filter, sums: list[float]) -> None:
     """Half the sum of absolute differences of attention with and without the filter.
 
     On the first texts of a batch: two tables of scores for each are many numbers.
     """
     few, kept = 2, heard.queries.shape[2]
-    before = Heard(
+    before = AttentionInputs(
         heard.layer, change.before[heard.layer, "q"][:few],
         change.before[heard.layer, "k"][:few].repeat_interleave(heard.shared, 1),
         heard.scale, heard.visible, heard.bias, heard.shared,
     )  # fmt: skip
-    after = Heard(
+    after = AttentionInputs(
         heard.layer, heard.queries[:few], heard.keys[:few], heard.scale, heard.visible, heard.bias,
         heard.shared,
     )  # fmt: skip

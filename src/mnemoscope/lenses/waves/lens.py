@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.fixed_length import cut
-from mnemoscope.activations.reader import open_reader
 from mnemoscope.core.progress import progress
 from mnemoscope.lenses.heads.factors import factor
 from mnemoscope.lenses.heads.lens import Heads
@@ -19,6 +18,7 @@ from mnemoscope.lenses.spectrum import Spectrum, SpectrumResult
 from mnemoscope.lenses.waves.bands import BandsResult, effects
 from mnemoscope.lenses.waves.propagation import NormSpread, Propagation, PropagationResult
 from mnemoscope.lenses.waves.recovery import Recovery, RecoveryResult
+from mnemoscope.open import open_reader
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mnemoscope.activations.reader import Reader
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.masking import hide
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
+from mnemoscope.open import Reader
 
 # As the sentence encoders of sentence-transformers are trained: cosine times twenty.
 SHARPNESS = 20.0

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
-from mnemoscope.scope.views.view import Json, Looked
+from mnemoscope.scope.views.view import Json, Shown
 
 
 def tensors(layer: int, held: Iterable[tuple[str, Tensor]]) -> Json:
@@ -31,6 +31,6 @@ class PlainView:
         """Nothing has to be watched."""
         return []
 
-    def look(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Looked:
+    def show(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Shown:
         """The tensors of its state."""
-        return Looked([], [tensors(self.number, after.tensors())])
+        return Shown([], [tensors(self.number, after.tensors())])

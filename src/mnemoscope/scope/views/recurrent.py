@@ -14,7 +14,7 @@ from torch import Tensor
 from mnemoscope.activations.hooks import Seen
 from mnemoscope.memories.recurrent import Cell, Weights
 from mnemoscope.models.recurrent import RecurrentLayer
-from mnemoscope.scope.views.view import Floats, Looked, Part, listed, packed
+from mnemoscope.scope.views.view import Floats, Part, Shown, listed, packed
 
 # The gate that keeps, where a cell has one.
 KEEPS = ("forget", "update", "candidate")
@@ -29,20 +29,20 @@ class Skipped:
         self.tokens = np.zeros(0, dtype=np.int64)  # (M,) which token a stream skipped
         self.streams: Any = None  # a state of M rows
 
-    def read(self, cell: Cell, weights: Weights, drives: Tensor, state: Any, first: int) -> Floats:
+    def read(self, cell: Cell, weights: Weights, inputs: Tensor, state: Any, first: int) -> Floats:
         """How much the state after each of T tokens owes to every token so far, (T, N).
 
-        drives (1, T, G) is what the layer was given, ``state`` the true one before. A share is the
-        difference |state − state had the token been skipped|, added up over units and divided by
-        the sum over all tokens.
+        inputs (1, T, G) are the input's part of the pre-activations, ``state`` the true one before.
+        A share is the difference |state − state had the token been skipped|, added up over units
+        and divided by the sum over all tokens.
         """
-        length = drives.shape[1]
+        length = inputs.shape[1]
         shares = np.zeros((length, first + length))
-        for step, drive in enumerate(drives[0].unbind(0)):
+        for step, one in enumerate(inputs[0].unbind(0)):
             without = state
-            state, _ = cell.step(drive[None], state, weights)
+            state, _ = cell.step(one[None], state, weights)
             if self.streams is not None:
-                moved, _ = cell.step(drive.expand(len(self.tokens), -1), self.streams, weights)
+                moved, _ = cell.step(one.expand(len(self.tokens), -1), self.streams, weights)
                 without = _joined(moved, without)
             self.streams, self.tokens = without, np.append(self.tokens, first + step)
             apart = sum(
@@ -84,17 +84,17 @@ class RecurrentView:
     def _input(self) -> str:
         return f"layer.{self.number - 1}.out" if self.number else "embeddings"
 
-    def look(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Looked:
+    def show(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Shown:
         """Gates over the segment, the state as it is now, and which tokens it is made of."""
         cell, weights = self.layer.cell, self.layer.weights
         given = seen[self._input]
         state = before
         if state is None:
             state = cell.start(given.new_zeros(1, self.layer.kernel.hidden_size))
-        drives = cell.drive(given, weights)
-        shares = self.skipped.read(cell, weights, drives, state, first)
+        inputs = cell.drive(given, weights)
+        shares = self.skipped.read(cell, weights, inputs, state, first)
         gates = seen[f"layers.{self.number}.gates"][0].double().cpu().numpy()  # (T, G, D)
-        return Looked(
+        return Shown(
             [Part(self.number, f"layer {self.number + 1}", shares)], [self._panel(gates, after)]
         )
 
@@ -107,21 +107,21 @@ class RecurrentView:
         curves = [
             {
                 "name": name,
-                "mean": listed(gates[:, place].mean(1)),
-                "low": listed(low[:, place]),
-                "high": listed(high[:, place]),
+                "mean": listed(gates[:, gate].mean(1)),
+                "low": listed(low[:, gate]),
+                "high": listed(high[:, gate]),
             }
-            for place, name in enumerate(names)
+            for gate, name in enumerate(names)
         ]
-        kept = {name: tensor[0].double().cpu().numpy() for name, tensor in after.tensors()}
-        held = kept.get("cell", kept["hidden"])
+        state = {name: tensor[0].double().cpu().numpy() for name, tensor in after.tensors()}
+        vector = state.get("cell", state["hidden"])
         return {
             "kind": "gates",
             "layer": self.number,
             "gates": curves if len(names) > 1 else [],
             "keeper": keeper if len(names) > 1 else "hidden",
             "units": packed(picture[order]),
-            "vector": "cell" if "cell" in kept else "hidden",
-            "state": listed(held[order]),
+            "vector": "cell" if "cell" in state else "hidden",
+            "state": listed(vector[order]),
             "bytes": after.nbytes,
         }

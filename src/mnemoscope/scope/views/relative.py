@@ -1,7 +1,7 @@
 """Transformer-XL, Compressive Transformer and ∞-former: memories in a row, each older than the one
 before.
 
-Shapes: T tokens of the segment, S places looked at, N tokens read so far.
+Shapes: T tokens of the segment, S keys, N tokens read so far.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 from mnemoscope.activations.hooks import Seen
 from mnemoscope.models.relative import RelativeAttention
 from mnemoscope.scope.views.signal import SignalView
-from mnemoscope.scope.views.view import Floats, Looked, Part, slots, spread
+from mnemoscope.scope.views.view import Floats, Part, Shown, slots, spread
 
 
 class RelativeView:
-    """Watches one layer with a cache and what comes after it."""
+    """Watches one layer with memories of recent vectors and of what came before them."""
 
     def __init__(self, attention: RelativeAttention, number: int) -> None:
         self.attention, self.number = attention, number
@@ -27,29 +27,29 @@ class RelativeView:
             self.signal = SignalView(attention.signal, number, self.rate)
 
     def sites(self) -> list[str]:
-        """Where heads look in cache and compressed vectors, and in the signal if there is one."""
+        """Attention to recent and compressed vectors, and to the signal if there is one."""
         path = f"layers.{self.number}.attention"
         return [f"{path}.looks", *(self.signal.sites() if self.signal else [])]
 
-    def look(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Looked:
-        """Where heads looked, and what each memory of the row holds."""
+    def show(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Shown:
+        """Attention weights, and what each memory of the row holds."""
         read = first + new
-        looks = seen[f"layers.{self.number}.attention.looks"]
-        weights = looks[0].mean(0).double().cpu().numpy()  # (T, S)
-        cached = 0 if before is None else before.cache.length
-        squeezed = 0
+        maps = seen[self.sites()[0]]
+        weights = maps[0].mean(0).double().cpu().numpy()  # (T, S)
+        recent = 0 if before is None else before.cache.length
+        compressed = 0
         if before is not None and before.compressed is not None:
-            squeezed = before.compressed.length
-        shares = self._shares(weights, first - cached, squeezed, read)
+            compressed = before.compressed.length
+        shares = self._shares(weights, first - recent, compressed, read)
         name = f"layer {self.number + 1}"
-        found = Looked([Part(self.number, name, shares)])
-        recent = read - after.cache.length
-        found.panels.append(
+        shown = Shown([Part(self.number, name, shares)])
+        begins = read - after.cache.length
+        shown.panels.append(
             slots(
                 self.number,
                 name,
-                "cache",
-                np.arange(recent, read),
+                "recent vectors",
+                np.arange(begins, read),
                 1,
                 self.attention.config.mem_len,
                 after.cache.nbytes,
@@ -57,8 +57,8 @@ class RelativeView:
         )
         if after.compressed is not None:
             count = after.compressed.length
-            begin = recent - count * self.rate
-            found.panels.append(
+            begin = begins - count * self.rate
+            shown.panels.append(
                 slots(
                     self.number,
                     name,
@@ -71,16 +71,16 @@ class RelativeView:
             )
         if self.signal is not None:
             old = None if before is None else before.signal
-            recalled = self.signal.look(seen, old, after.signal, first, new)
-            found.parts.extend(recalled.parts)
-            found.panels.extend(recalled.panels)
-        return found
+            longterm = self.signal.show(seen, old, after.signal, first, new)
+            shown.parts.extend(longterm.parts)
+            shown.panels.extend(longterm.panels)
+        return shown
 
-    def _shares(self, weights: Floats, start: int, squeezed: int, read: int) -> Floats:
-        """Weights (T, S) over compressed vectors, then cached and new tokens, by token (T, N)."""
-        plain = spread(weights[:, squeezed:], np.arange(start, read), 1, read)
-        if not squeezed:
+    def _shares(self, weights: Floats, start: int, compressed: int, read: int) -> Floats:
+        """Weights (T, S) over compressed vectors, then recent and new tokens, by token (T, N)."""
+        plain = spread(weights[:, compressed:], np.arange(start, read), 1, read)
+        if not compressed:
             return plain
-        begin = start - squeezed * self.rate
-        places = begin + self.rate * np.arange(squeezed)
-        return plain + spread(weights[:, :squeezed], places, self.rate, read)
+        begin = start - compressed * self.rate
+        positions = begin + self.rate * np.arange(compressed)
+        return plain + spread(weights[:, :compressed], positions, self.rate, read)

@@ -1,4 +1,4 @@
-"""The signal of the ∞-former: who stands where in it, where heads look, what made it sticky.
+"""The signal of the ∞-former: where tokens stand in it, where heads attend, what is sticky.
 
 Shapes: H heads, T tokens of the segment, N tokens read so far, W vectors written, P points.
 """
@@ -16,9 +16,9 @@ from mnemoscope.memories.continuous import ContinuousState
 from mnemoscope.memories.density import gaussian_below, parabola_below
 from mnemoscope.memories.horizon import timeline
 from mnemoscope.models.longterm import LongTerm
-from mnemoscope.scope.views.view import Floats, Looked, Part, listed, spread
+from mnemoscope.scope.views.view import Floats, Part, Shown, listed, spread
 
-# Points at which curves over the signal are drawn, and at which the place of tokens is known.
+# Points at which curves over the signal are drawn, and at which the position of tokens is known.
 DRAWN, KNOWN = 96, 1024
 
 
@@ -30,7 +30,7 @@ class SignalView:
         self.masses: list[Tensor] = []  # (1, K) before every write, what `timeline` asks for
 
     def sites(self) -> list[str]:
-        """Mean and variance of looks, or the queries of a Gibbs density."""
+        """Mean and variance of attention densities, or the queries of a Gibbs density."""
         if self._gibbs:
             return [f"layer.{self.number}.attention.q"]
         return [f"layers.{self.number}.attention.signal.looks"]
@@ -39,48 +39,48 @@ class SignalView:
     def _gibbs(self) -> bool:
         return self.signal.config.density == "gibbs"
 
-    def look(
+    def show(
         self, seen: Seen, before: ContinuousState | None, after: Any, first: int, new: int
-    ) -> Looked:
-        """Where heads looked in the signal as it was, and the signal as it is now."""
-        read, found = first + new, Looked()
+    ) -> Shown:
+        """Attention to the signal as it was, and the signal as it is now."""
+        read, shown = first + new, Shown()
         state = self.signal.fresh(1) if before is None else before
-        look = self._mass(seen[self.sites()[0]], state)
+        mass = self._mass(seen[self.sites()[0]], state)
         if self.masses:
             borders = self._borders()
-            shares = look(torch.from_numpy(borders)).mean(0).numpy()  # (T, W)
-            places = self.each * np.arange(shares.shape[1])
-            spread_out = spread(shares, places, self.each, read)
+            shares = mass(torch.from_numpy(borders)).mean(0).numpy()  # (T, W)
+            positions = self.each * np.arange(shares.shape[1])
+            spread_out = spread(shares, positions, self.each, read)
             name = f"layer {self.number + 1} · signal"
-            found.parts.append(Part(self.number, name, spread_out))
-        density = look(torch.linspace(0, 1, DRAWN + 1, dtype=torch.float64)).mean(1) * DRAWN
+            shown.parts.append(Part(self.number, name, spread_out))
+        density = mass(torch.linspace(0, 1, DRAWN + 1, dtype=torch.float64)).mean(1) * DRAWN
         used = state.masses.double().cpu()
         if used.shape[1]:
             edges = torch.linspace(0, 1, used.shape[1] + 1, dtype=torch.float64)
-            used = used + look(edges).sum((0, 1))[None]
-        # Before what this segment writes is known: heads looked at the signal as it was.
-        found.panels.append(self._panel(density, used, state, after, first))
+            used = used + mass(edges).sum((0, 1))[None]
+        # Before what this segment writes is known: heads attended to the signal as it was.
+        shown.panels.append(self._panel(density, used, state, after, first))
         self._remember(used, int(state.count[0]), int(after.count[0]))
-        return found
+        return shown
 
-    def _mass(self, shown: Tensor, state: ContinuousState) -> Any:
+    def _mass(self, captured: Tensor, state: ContinuousState) -> Any:
         """A function from edges (P + 1,) to what lies between them, (H, T, P)."""
-        shown = shown.double().cpu()
+        captured = captured.double().cpu()
         if not self._gibbs:
             below = gaussian_below if self.signal.config.density == "gaussian" else parabola_below
-            mean, variance = shown[0].unbind(-1)
+            mean, variance = captured[0].unbind(-1)
             return lambda edges: below(mean, variance, edges).diff(dim=-1)
-        heads, size = shown.shape[1], shown.shape[3]
+        heads, size = captured.shape[1], captured.shape[3]
         about = self.signal.key(state.coefficients)
         keys = about.view(-1, heads, size).transpose(0, 1).double().cpu()
-        weights = (shown[0] @ keys.transpose(1, 2) * size**-0.5).softmax(-1)  # (H, T, parts)
+        weights = (captured[0] @ keys.transpose(1, 2) * size**-0.5).softmax(-1)  # (H, T, parts)
         # Constant on each part: mass grows in a straight line from border to border.
         passed = torch.nn.functional.pad(weights.cumsum(-1), (1, 0))
 
         def between(edges: Tensor) -> Tensor:
-            place = (edges * weights.shape[-1]).clamp(0, weights.shape[-1])
-            left = place.floor().long().clamp(max=weights.shape[-1] - 1)
-            grown = torch.lerp(passed[..., left], passed[..., left + 1], place - left)
+            position = (edges * weights.shape[-1]).clamp(0, weights.shape[-1])
+            left = position.floor().long().clamp(max=weights.shape[-1] - 1)
+            grown = torch.lerp(passed[..., left], passed[..., left + 1], position - left)
             return grown.diff(dim=-1)
 
         return between
@@ -90,17 +90,17 @@ class SignalView:
         for write in range(before, after):
             self.masses.append(used if write == before else torch.zeros_like(used))
 
-    def _places(self, points: int) -> Floats:
+    def _positions(self, points: int) -> Floats:
         """Which vector, counted from the first written, stands at each of so many points, (P,)."""
-        found = timeline(self.signal.plan, self.signal.chunk, self.masses, points)
-        places: Floats = np.maximum.accumulate(found[0].numpy())
-        return places
+        stands = timeline(self.signal.plan, self.signal.chunk, self.masses, points)
+        positions: Floats = np.maximum.accumulate(stands[0].numpy())
+        return positions
 
     def _borders(self) -> Floats:
         """Where in [0, 1] each of the W vectors begins, and the last one ends: (W + 1,)."""
         written = len(self.masses) * self.signal.chunk
         times = (np.arange(KNOWN) + 0.5) / KNOWN
-        inner = np.interp(np.arange(1, written), self._places(KNOWN), times)
+        inner = np.interp(np.arange(1, written), self._positions(KNOWN), times)
         return np.concatenate(([0.0], inner, [1.0]))
 
     def _panel(
@@ -123,7 +123,7 @@ class SignalView:
             "functions": self.signal.config.basis,
             "heads": [listed(row.numpy()) for row in density] if written else [],
             "height": listed(curve.norm(dim=1).numpy()),
-            "ages": listed(first - self.each * self._places(DRAWN)) if written else [],
+            "ages": listed(first - self.each * self._positions(DRAWN)) if written else [],
             "sticky": listed((used[0] / total).numpy()) if total > 0 and written else [],
             "bytes": after.nbytes,
         }

@@ -1,6 +1,6 @@
 """What all views of a memory give: shares of tokens, and panels that draw what is held.
 
-Shapes: T tokens of the segment just read, N tokens read so far, S places of a memory.
+Shapes: T tokens of the segment just read, N tokens read so far, S positions of a memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class Shown:
     """What one layer showed of one segment; a panel is plain JSON with a ``kind``."""
 
     parts: list[Part] = field(default_factory=list)
@@ -40,12 +40,12 @@ class Looked:
 
 
 class View(Protocol):
-    """Looks at one layer while a model reads; it may remember what it saw of earlier segments."""
+    """Watches one layer while a model reads; it may remember what it saw of earlier segments."""
 
     def sites(self) -> list[str]:
-        """Places of the model that have to be watched."""
+        """Sites of the model that have to be watched."""
 
-    def look(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Looked:
+    def show(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Shown:
         """What the layer did with ``new`` tokens after ``first`` others, and what it holds now.
 
         ``before`` and ``after`` are its states; ``before`` is None at the start of a stream.
@@ -53,10 +53,10 @@ class View(Protocol):
 
 
 def spread(weights: Floats, first: Ints, each: int, total: int) -> Floats:
-    """Hand weights of places (T, S) to the tokens they stand for: (T, N).
+    """Hand weights of positions (T, S) to the tokens they stand for: (T, N).
 
-    Place s stands for ``each`` tokens from ``first[s]`` on, which share its weight evenly; no two
-    places stand for the same token.
+    Position s stands for ``each`` tokens from ``first[s]`` on, which share its weight evenly; no
+    two positions stand for the same token.
     """
     shares = np.zeros((len(weights), total))
     for step in range(each):
@@ -67,9 +67,9 @@ def spread(weights: Floats, first: Ints, each: int, total: int) -> Floats:
 def slots(
     layer: int, part: str, title: str, first: Ints, each: int, room: int | None, size: int
 ) -> Json:
-    """A panel of places that hold ``each`` tokens from ``first`` (S,) on, of ``size`` bytes in all.
+    """A panel of positions that hold ``each`` tokens from ``first`` (S,) on, in ``size`` bytes.
 
-    ``part`` is the name of the part that uses them, ``room`` how many places there can be.
+    ``part`` is the name of the part that uses them, ``room`` how many positions there can be.
     """
     return {
         "kind": "slots",

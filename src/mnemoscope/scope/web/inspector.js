@@ -9,7 +9,7 @@ function shown(text) {
   return text.trim() === "" ? JSON.stringify(text) : `“${text.trim()}”`;
 }
 
-function places(frame, token) {
+function positionsOf(frame, token) {
   const found = [];
   for (const one of frame.panels) {
     const layer = `layer ${one.layer + 1}`;
@@ -26,21 +26,21 @@ function places(frame, token) {
 function entries(frame, token) {
   const panel = frame.panels.find((one) => one.kind === "entries");
   if (!panel || token < frame.first) return null;
-  const { values, shape } = unpack(panel.asked);
-  const asked = Array.from({ length: shape[0] }, (_, entry) => ({
+  const { values, shape } = unpack(panel.used);
+  const used = Array.from({ length: shape[0] }, (_, entry) => ({
     entry,
     value: values[entry * shape[1] + token - frame.first],
   }));
-  asked.sort((a, b) => b.value - a.value);
+  used.sort((a, b) => b.value - a.value);
   return h(
     "div",
     {},
     h("p", { class: "quiet" }, "Entries it asks for most"),
     bars(
-      asked
+      used
         .slice(0, 5)
         .map(({ entry, value }) => ({ name: `entry ${entry}`, value, note: number(value) })),
-      "entries asked for",
+      "entries activated",
     ),
   );
 }
@@ -76,7 +76,7 @@ export function inspect(frame, tokens, token) {
   });
   // A full bar is as much as any token has in any part.
   const most = Math.max(...frame.parts.flatMap((part) => Math.max(...part.shares)), 1e-12);
-  const held = places(frame, token);
+  const held = positionsOf(frame, token);
   return [
     h("h3", {}, "Who remembers ", h("span", { class: "chip" }, shown(tokens[token])), "?"),
     h("p", { class: "quiet" }, facts.join(", ")),

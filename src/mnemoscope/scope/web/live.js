@@ -36,7 +36,7 @@ class Live {
     this.start = h("button", { type: "submit", class: "button" }, "Read");
     this.error = h("div", { role: "alert" });
     this.stage = h("div", { class: "stage" });
-    this.books = this.bookshelf();
+    this.books = this.textChoice();
     this.model.addEventListener("change", () => this.choose(), { signal });
     this.other.addEventListener("change", () => this.address(), { signal });
     addEventListener("keydown", (event) => this.shortcut(event), { signal });
@@ -44,7 +44,7 @@ class Live {
     this.nothing = groups.length === 0;
   }
 
-  bookshelf() {
+  textChoice() {
     const names = this.found.texts;
     if (!names.length) return null;
     const book = h(
@@ -264,7 +264,7 @@ class Live {
 }
 
 export async function live(name, query, signal) {
-  const page = new Live(await get("shelf"), query, signal);
+  const page = new Live(await get("run_index"), query, signal);
   if (!page.nothing) await page.choose();
   return [
     h(

@@ -3,7 +3,7 @@
 import { listen } from "./api.js";
 import { h } from "./dom.js";
 import { live } from "./live.js";
-import { shelf } from "./shelf.js";
+import { runIndex } from "./run_index.js";
 import { run, study } from "./study.js";
 
 const view = document.getElementById("view");
@@ -17,8 +17,8 @@ async function show() {
   const [path, query] = location.hash.slice(1).split("?");
   const [, kind = "", ...rest] = path.split("/");
   const name = rest.map(decodeURIComponent).join("/");
-  const views = { "": shelf, live, study, run };
-  document.body.dataset.view = kind || "shelf";
+  const views = { "": runIndex, live, study, run };
+  document.body.dataset.view = kind || "run_index";
   for (const link of document.querySelectorAll(".bar nav a")) {
     const here = link.getAttribute("href") === (kind === "live" ? "#/live" : "#/");
     if (here) link.setAttribute("aria-current", "page");

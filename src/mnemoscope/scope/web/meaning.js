@@ -11,7 +11,7 @@ const MEANINGS = {
   slots: [
     "Attention: the weight a token gets, averaged over heads and over the tokens of the",
     "segment. A vector that stands for several tokens hands its weight to them in equal",
-    "parts. Weight is where a layer looks, not proof that what it finds there matters.",
+    "parts. Attention weight is no proof that what is attended to matters.",
   ].join(" "),
   signal: [
     "Signal: the weight of the density over the stretch of the signal where a token stands,",
@@ -25,7 +25,7 @@ const MEANINGS = {
     "how far the document opens it.",
   ].join(" "),
   tensors: [
-    "This memory is carried in tensors whose places stand for no single token: only their",
+    "This memory is carried in tensors whose entries stand for no single token: only their",
     "sizes are shown.",
   ].join(" "),
 };

@@ -56,7 +56,7 @@ function slots(one, frame, tokens, choose) {
     {
       class: "squares",
       role: "img",
-      "aria-label": `${first.length} places, coloured by how much they are used`,
+      "aria-label": `${first.length} positions, coloured by how much they are used`,
     },
     squares,
     Array.from({ length: free }, () => h("i", { class: "slot free" })),
@@ -65,7 +65,7 @@ function slots(one, frame, tokens, choose) {
     ? `tokens ${first[0] + 1} to ${first[first.length - 1] + each}`
     : "empty";
   const full =
-    room === null ? `${first.length} places` : `${Math.min(first.length, room)} of ${room} places`;
+    room === null ? `${first.length} positions` : `${Math.min(first.length, room)} of ${room} positions`;
   const rest =
     room !== null && first.length > room ? `, ${first.length - room} more wait to be whole` : "";
   const node = titled(
@@ -74,7 +74,7 @@ function slots(one, frame, tokens, choose) {
     h(
       "p",
       { class: "quiet" },
-      `${full}${rest}, ${span}${group > 1 ? `; a square is ${group} places` : ""}`,
+      `${full}${rest}, ${span}${group > 1 ? `; a square is ${group} positions` : ""}`,
     ),
     grid,
   );

@@ -1,4 +1,4 @@
-// The signal of an ∞-former: where heads look, how tall it is, and what attention made sticky.
+// The signal of an ∞-former: where heads attend, how tall it is, and what attention made sticky.
 
 import { legend, ticks } from "./chart.js";
 import { h, number, s, sized } from "./dom.js";
@@ -80,7 +80,7 @@ function draw(one, width) {
       width,
       height: bottom + TALL.foot,
       role: "img",
-      "aria-label": "Where heads look in the signal, from old to new",
+      "aria-label": "Attention of the heads to the signal, from old to new",
     },
     grid,
     s("path", { class: "hill", d: path([[x(0), base], ...shape, [x(1), base]]) }),
@@ -126,7 +126,7 @@ export function signal(one, frame, tokens, choose, titled) {
   const words = `${one.functions} basis functions for ${one.tokens} tokens${more}`;
   if (!one.heads.length) {
     const empty = one.after
-      ? "The first tokens were written to it in this segment; nobody has looked yet."
+      ? "The first tokens were written to it in this segment; no head has attended to it yet."
       : "Nothing has left the cache yet.";
     return { node: titled(one, "signal", h("p", { class: "quiet" }, empty)) };
   }
@@ -156,7 +156,7 @@ export function signal(one, frame, tokens, choose, titled) {
     h(
       "p",
       { class: "axis-title" },
-      "density of looks; thin lines are heads, the grey hill is the size of the signal",
+      "attention density; thin lines are heads, the grey hill is the size of the signal",
       one.sticky.length
         ? "; below, attention since the last write, which the next one follows"
         : null,

@@ -3,7 +3,7 @@
 import { file, get } from "./api.js";
 import { lines } from "./chart.js";
 import { count, h, number } from "./dom.js";
-import { badge, complaint, runTable, status, watch, where } from "./shelf.js";
+import { badge, complaint, runTable, status, watch, where } from "./run_index.js";
 
 const SANDBOX = "allow-scripts allow-downloads";
 

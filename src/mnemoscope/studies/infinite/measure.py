@@ -63,7 +63,7 @@ def _weigh(memory: InfiniteMemory, read: Any) -> Fit:
     found = memory.worth(read, silent=True)
     with torch.no_grad():
         state = memory(torch.as_tensor(read[0])[None, : 2 * memory.options.window]).state
-    losses = {name: tuple(losses.tolist()) for name, losses in found.by_place().items()}
+    losses = {name: tuple(losses.tolist()) for name, losses in found.by_position().items()}
     return Fit(
         losses={"own": losses["own"], "none": losses["none"], "other": losses["other"]},
         over_none=Gain(*found.gain("none")),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mnemoscope.activations.reader import open_reader
+from mnemoscope.open import open_reader
 from mnemoscope.data.documents import read_documents
 from mnemoscope.lenses.waves.lens import Waves
 from mnemoscope.lenses.waves.summary import WavesSummary, brief, summary

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+import mnemoscope as ms
+
 HEADS = {"width": 8, "heads": 2, "layers": 2}
 MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
     "rnn": ("rnn", {"width": 8, "layers": 2}),
@@ -31,6 +33,10 @@ MEMORIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 VOCAB = 60
+ATTACHED: dict[str, dict[str, Any]] = {
+    "infinite": {"window": 4, "mem_len": 2, "basis": 6},
+    "transformer_xl": {"window": 4, "mem_len": 3},
+}
 CAUSAL = ("gpt2", "llama", "mistral", "gemma3", "mamba", "mamba2", "rwkv", "jamba")
 
 
@@ -69,3 +75,22 @@ def causal(family: str) -> Any:
 
 def words(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(3, VOCAB, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def document_memory() -> Any:
+    """A document memory with documents one and two, and large weights."""
+    memory = ms.attach(causal("llama"), "documents", entries=6, key_dim=4)
+    memory.start(memory.read({"one": [5, 6, 7], "two": [8, 9, 10]}))
+    torch.manual_seed(0)
+    for weight in memory.store.parameters():
+        weight.data.normal_(std=2.0)
+    return memory
+
+
+def infinite_memory(kind: str = "infinite") -> Any:
+    """An attached memory of all windows read before, with large weights where it has any."""
+    memory = ms.attach(causal("gpt2"), kind, **ATTACHED[kind])
+    torch.manual_seed(1)
+    for weight in memory.readers.parameters():
+        weight.data.normal_(std=0.5)
+    return memory

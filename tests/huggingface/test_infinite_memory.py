@@ -1,18 +1,16 @@
-"""An endless past for five families: read in any pieces it is the same, empty it is nothing."""
+"""A long-term memory on five families: the same in any segments, and nothing when empty."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hf_families import FAMILIES, WORDS, build, prompt
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.huggingface.infinite.fitting import lanes
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 from mnemoscope.huggingface.infinite.signals import query_weight
 
@@ -28,10 +26,10 @@ def speaking(memory: InfiniteMemory) -> InfiniteMemory:
 
 
 @torch.no_grad()
-def read(memory: InfiniteMemory, tokens: torch.Tensor, pieces: list[int]) -> Any:
+def read(memory: InfiniteMemory, tokens: torch.Tensor, lengths: list[int]) -> Any:
     state, logits = None, []
-    for piece in tokens.split(pieces, 1):
-        out = memory(piece, state)
+    for segment in tokens.split(lengths, 1):
+        out = memory(segment, state)
         state = out.state
         logits.append(out.logits)
     return torch.cat(logits, 1), state
@@ -39,12 +37,12 @@ def read(memory: InfiniteMemory, tokens: torch.Tensor, pieces: list[int]) -> Any
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("cached", [0, 3])
-def test_pieces_of_any_length_are_one_stream(family: str, cached: int) -> None:
+def test_segments_of_any_length_are_one_stream(family: str, cached: int) -> None:
     memory = speaking(ms.attach(build(family), "infinite", mem_len=cached, **OPTIONS))
     tokens = prompt(2, 29)
     whole, end = read(memory, tokens, [29])
-    for pieces in ([8, 8, 8, 5], [1] * 29, [11, 2, 16]):
-        parts, state = read(memory, tokens, pieces)
+    for lengths in ([8, 8, 8, 5], [1] * 29, [11, 2, 16]):
+        parts, state = read(memory, tokens, lengths)
         torch.testing.assert_close(parts, whole, atol=1e-4, rtol=1e-4)
         assert state.nbytes == end.nbytes
     assert int(end.count[0]) == 29
@@ -61,17 +59,17 @@ def test_every_row_is_a_stream_of_its_own(family: str, options: dict[str, Any]) 
     generator = torch.Generator().manual_seed(0)
     state, begin, found = None, [0, 0, 0], [[], [], []]
     with torch.no_grad():
-        for piece in lengths:
-            width = max(piece) + 2
-            mask = torch.stack([torch.randperm(width, generator=generator) < n for n in piece])
+        for segment in lengths:
+            width = max(segment) + 2
+            mask = torch.stack([torch.randperm(width, generator=generator) < n for n in segment])
             fed = torch.full((3, width), 7)
-            for row, (start, count) in enumerate(zip(begin, piece, strict=True)):
+            for row, (start, count) in enumerate(zip(begin, segment, strict=True)):
                 fed[row, mask[row]] = tokens[row, start : start + count]
             out = memory(fed, state, mask)
             state = out.state
             for row in range(3):
                 found[row].append(out.logits[row, mask[row]])
-            begin = [start + count for start, count in zip(begin, piece, strict=True)]
+            begin = [start + count for start, count in zip(begin, segment, strict=True)]
         assert state.count.tolist() == begin
         alone = [memory(tokens[row : row + 1, : begin[row]]) for row in range(3)]
         for row in range(3):
@@ -121,7 +119,7 @@ def test_without_a_past_it_is_the_base(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt_neox"])
-def test_the_cache_is_that_of_transformer_xl(family: str) -> None:
+def test_keys_carried_over_are_those_of_transformer_xl(family: str) -> None:
     """With rotary positions a window sees exactly the last keys; one window back is the base."""
     model = build(family, layers=1)
     memory = ms.attach(model, "transformer_xl", window=8, mem_len=4)
@@ -208,56 +206,7 @@ def test_beams_of_the_base_read_their_rows_past() -> None:
         assert torch.equal(model.generate(tokens[1:], **options), both[1:])
 
 
-def test_only_the_memory_learns_or_all() -> None:
-    # Every stream repeats one symbol of its own: only the past tells a window's first tokens which.
-    generator = torch.Generator().manual_seed(0)
-    streams = torch.randint(3, WORDS, (8, 8), generator=generator).repeat(1, 24)
-    for learn, horizon in (("memory", 2), ("memory", 1), ("all", 2)):
-        model = build("gpt_neox", layers=1)
-        before = {name: weight.clone() for name, weight in model.state_dict().items()}
-        memory = ms.attach(model, "infinite", gate=horizon > 1, **OPTIONS)
-        losses = memory.fit(streams, steps=12, learn=learn, tbptt=horizon, lr=1e-2)
-        assert losses[-1] < losses[0]
-        same = all(torch.equal(before[name], w) for name, w in model.state_dict().items())
-        assert same is (learn == "memory")
-        assert all(weight.requires_grad for weight in model.parameters())
-
-
-def test_the_worth_of_a_past_has_its_controls() -> None:
-    memory = ms.attach(build("gpt2"), "infinite", **OPTIONS)
-    streams = lanes(torch.randint(3, WORDS, (101,)), 3)
-    worth = memory.worth(streams)
-    assert worth.own.shape == worth.none.shape == worth.other.shape == (3, 3, 7)
-    # What has learnt nothing says nothing, whoever's past it is.
-    np.testing.assert_allclose(worth.own, worth.none, atol=1e-5)
-    np.testing.assert_allclose(worth.own, worth.other, atol=1e-5)
-    assert "gain over another's: " in str(worth)
-    alone = memory.worth(streams[:1])
-    np.testing.assert_allclose(alone.own, worth.own[:1], atol=1e-5)
-    assert "another's nan" in str(alone)
-
-
-def test_texts_of_any_length_are_read_to_their_ends() -> None:
-    memory = speaking(ms.attach(build("llama"), "infinite", **OPTIONS))
-    texts = [prompt(1, length, seed=length)[0].tolist() for length in (17, 45, 30)]
-    worth = memory.worth(texts)
-    read = np.isfinite(worth.own[..., 0])
-    assert read.sum(1).tolist() == [1, 4, 2]
-    # Where one text is left there is no other.
-    assert np.isfinite(worth.other[..., 0]).sum(1).tolist() == [1, 2, 2]
-    for row, text in enumerate(texts):
-        alone = memory.worth([text])
-        np.testing.assert_allclose(
-            alone.own[0], worth.own[row, : alone.own.shape[1]], atol=1e-4, rtol=1e-4
-        )
-    # The mean of what was measured, and an interval around it.
-    gain, low, high = worth.gain()
-    assert low < gain < high
-    assert gain == pytest.approx(float(np.nanmean(worth.none - worth.own)))
-    assert worth.by_place()["own"].shape == (7,)
-
-
-def test_saved_and_loaded(tmp_path: Path) -> None:
+def test_a_saved_memory_is_the_same_when_it_is_loaded(tmp_path: Path) -> None:
     model = build("opt")
     memory = speaking(ms.attach(model, "infinite", layers=(-1,), **OPTIONS))
     with torch.no_grad():
@@ -291,12 +240,12 @@ def test_a_bfloat16_base_with_sticky_memory() -> None:
         ({"windw": 8}, "did you mean 'window'"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
+def test_options_that_no_long_term_memory_can_have(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         ms.attach(build("llama"), "infinite", **options)
 
 
-def test_calls_that_cannot_be() -> None:
+def test_calls_that_no_long_term_memory_answers() -> None:
     model = build("llama")
     memory = ms.attach(model, "infinite", **OPTIONS)
     with pytest.raises(UserError, match="already"):

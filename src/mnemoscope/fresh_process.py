@@ -1,4 +1,4 @@
-"""Go on in a fresh process: the proof that a saved state is all that a model needs.
+"""The fresh-process check: the proof that a saved state is all that a model needs.
 
 The state after some tokens is saved, a process that knows nothing but the model's name and that
 file is started, and the logits of what follows are compared, bit for bit.
@@ -22,8 +22,8 @@ from torch import Tensor
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.trust import trusted, trusting
-from mnemoscope.lenses.streams import open_stream
 from mnemoscope.memories.state import State, StreamState, read_tensors, write_tensors
+from mnemoscope.open import open_stream
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def go_on(cases: Sequence[Case]) -> list[tuple[StreamState, bool]]:
-    """Of each case, the state after ``tokens``, and whether a fresh process goes on from it to
-    the same logits, bit for bit. All of them share one process.
+def check_in_fresh_process(cases: Sequence[Case]) -> list[tuple[StreamState, bool]]:
+    """Return the state of each case after ``tokens``, and whether a fresh process goes on from it
+    to the same logits, bit for bit. All of them share one process.
     """
     with tempfile.TemporaryDirectory() as folder:
         states, here = [], []

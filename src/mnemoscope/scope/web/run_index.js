@@ -141,8 +141,8 @@ function models(found) {
   );
 }
 
-export async function shelf(name, query, signal) {
-  const found = await get("shelf");
+export async function runIndex(name, query, signal) {
+  const found = await get("run_index");
   const inStudy = (run) =>
     found.studies.some((one) => run.id.startsWith(one.id === "." ? "runs/" : `${one.id}/runs/`));
   const alone = found.runs.filter((run) => !inStudy(run));
