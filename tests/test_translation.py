@@ -16,8 +16,8 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.trust import trusting
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.parallel import Pair
-from mnemoscope.lenses.alignment import Alignment
-from mnemoscope.lenses.reach import Reach
+from mnemoscope.lenses.alignment.lens import Alignment
+from mnemoscope.lenses.reach.lens import Reach
 from mnemoscope.models.translator import Translator
 from mnemoscope.training import scores
 from mnemoscope.training.config import RunConfig

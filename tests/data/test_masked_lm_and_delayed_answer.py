@@ -65,7 +65,7 @@ def test_an_encoder_knows_positions_as_it_is_told(kind):
 
 def test_influence_of_a_token_keeps_rotary_positions():
     from mnemoscope.activations.reader import open_reader
-    from mnemoscope.lenses.influence import record, rerun
+    from mnemoscope.lenses.influence.lens import record, rerun
 
     torch.manual_seed(0)
     model = ms.build("encoder", vocab=9, width=16, heads=2, positions="rotary").eval()

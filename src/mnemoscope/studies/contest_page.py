@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mnemoscope.lenses.attention_maps import AttentionMaps, LooksResult
+from mnemoscope.lenses.attention_maps.lens import AttentionMaps
+from mnemoscope.lenses.attention_maps.result import AttentionMapsResult
 from mnemoscope.memories.pattern import Pattern, hops
 from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.images import tiles
@@ -189,7 +190,7 @@ def rates(result: dict[str, Any]) -> str:
     )
 
 
-def watch(result: dict[str, Any], runs: Path) -> dict[str, LooksResult]:
+def watch(result: dict[str, Any], runs: Path) -> dict[str, AttentionMapsResult]:
     """Where the first seed of every model looks while it reads held-out data."""
     seen = {}
     for name in result["models"]:
@@ -204,7 +205,7 @@ def watch(result: dict[str, Any], runs: Path) -> dict[str, LooksResult]:
     return seen
 
 
-def distances(seen: dict[str, LooksResult], unit: str) -> list[str | Figure]:
+def distances(seen: dict[str, AttentionMapsResult], unit: str) -> list[str | Figure]:
     """How far each layer looks back, beside an even look at all that its pattern allows."""
     series, rows, far = [], [], []
     for name, one in seen.items():

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.weights import HeadWeights, project
-
-Floats = NDArray[np.float64]
+from mnemoscope.core.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

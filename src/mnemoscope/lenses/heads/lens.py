@@ -7,6 +7,7 @@ Shapes: B texts, H heads, T positions, E width of a head, D width.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,26 @@ from mnemoscope.activations.hooks import Seen, watch
 from mnemoscope.activations.reader import Reader, open_reader
 from mnemoscope.activations.weights import HeadWeights, head_weights
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.heads.components import components
+from mnemoscope.lenses.heads.components import components, periods
 from mnemoscope.lenses.heads.factors import factor, paper_shift
 from mnemoscope.lenses.heads.offsets import Offsets, delays, lags
-from mnemoscope.lenses.heads.result import TERMS, Components, HeadsResult, PaperShift, Rotary
-from mnemoscope.lenses.heads.score_decomposition import terms
+from mnemoscope.lenses.heads.result import (
+    TERMS,
+    Components,
+    HeadsOptions,
+    HeadsResult,
+    PaperShift,
+    Rotary,
+)
+from mnemoscope.lenses.heads.score_decomposition import decompose
 from mnemoscope.lenses.heads.sums import LayerSums
-from mnemoscope.lenses.positions.fourier import window_size
+from mnemoscope.lenses.inputs import fixed_length
+from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.positions.frequencies import window_size
 from mnemoscope.lenses.positions.position_table import position_table
 
 
-class Heads:
+class Heads(Lens):
     """Look at the heads of a model: ``observe`` it reading texts, then ``result``.
 
     Texts are joined and cut to ``length`` tokens, at most ``texts`` of them. Offsets up to
@@ -37,6 +47,20 @@ class Heads:
     least so many. ``parts`` components of every head are kept; the terms of the scores are
     computed on ``explained`` texts, the paper's shift for the ``paper`` strongest heads.
     """
+
+    title = "Heads"
+    question = "How does the attention of the heads of {models} depend on relative positions?"
+    Options = HeadsOptions
+
+    @classmethod
+    def measure(
+        cls, models: Sequence[Any], texts: Sequence[str], options: HeadsOptions
+    ) -> HeadsResult:
+        """Let one model read texts of one length."""
+        given = fixed_length(models[0], texts, options)
+        lens = cls(length=given.length, texts=given.count, **options.chosen())
+        lens.observe(given.reader, given.texts)
+        return lens.result()
 
     def __init__(
         self,
@@ -132,7 +156,7 @@ class Heads:
         def hear(heard: Heard) -> None:
             layer = self.layers[heard.layer]
             few = heard.kept(self.pieces.kept)
-            found[heard.layer].append(terms(few, *means[heard.layer], layer.offsets))
+            found[heard.layer].append(decompose(few, *means[heard.layer], layer.offsets))
 
         with hearing(self.reader.model, hear):
             for tokens in self.pieces.some(self.explained).batches(4):
@@ -163,7 +187,7 @@ class Heads:
             texts=count,
             positions=self.pieces.positions,
             offsets=layers[0].offsets.offsets[near].astype(np.float64),
-            terms={name: explained[:, place] / whole for place, name in enumerate(TERMS)},
+            terms={name: explained[:, which] / whole for which, name in enumerate(TERMS)},
             shared=layers[0].shared,
             components=self._components(),
             rotary=self._rotary(layers, count),
@@ -233,15 +257,15 @@ class Heads:
             for name in ("table_left", "table_right")
             if table is not None
         }
-        return Components(**both, **tables)
+        return Components(**both, periods=periods(both["left"], both["right"]), **tables)
 
     def _rotary(self, layers: list[LayerSums], count: int) -> Rotary | None:
-        turning = [one.turning for one in layers if one.turning is not None]
-        if not turning:
+        rotary = [one.rotary for one in layers if one.rotary is not None]
+        if not rotary:
             return None
-        found = [one.result(count) for one in turning]
-        relative, null, share = (np.array([one[place] for one in found]) for place in range(3))
-        return Rotary(relative, null, turning[0].periods, share)
+        found = [one.result(count) for one in rotary]
+        relative, null, share = (np.array([one[which] for one in found]) for which in range(3))
+        return Rotary(relative, null, rotary[0].periods, share)
 
     def _paper(self, result: HeadsResult) -> list[PaperShift]:
         """Only for plain weights: what rotary positions turn has no fixed R."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.heads.factors import weighted_median
-from mnemoscope.lenses.positions.fourier import frequencies, spectra
+from mnemoscope.lenses.positions.fourier import spectra
+from mnemoscope.lenses.positions.frequencies import frequencies
 
-Floats = NDArray[np.float64]
 # A phase is divided by its frequency, so that is wanted finer than windows alone would give it.
 FINER = 4
 

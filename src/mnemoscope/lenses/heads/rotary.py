@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.attention_inputs import Heard
 from mnemoscope.activations.weights import HeadWeights, project
+from mnemoscope.core.arrays import Floats
 from mnemoscope.lenses.heads.offsets import Offsets
 
-Floats = NDArray[np.float64]
 
-
-class Turning:
+class RotarySums:
     """Running sums beside those of `mnemoscope.lenses.heads.sums.LayerSums`."""
 
     def __init__(self, weights: HeadWeights, offsets: Offsets) -> None:

@@ -12,7 +12,7 @@ from mnemoscope.activations.attention_inputs import Heard
 from mnemoscope.lenses.heads.offsets import Offsets
 
 
-def terms(heard: Heard, queries: Tensor, keys: Tensor, offsets: Offsets) -> Tensor:
+def decompose(heard: Heard, queries: Tensor, keys: Tensor, offsets: Offsets) -> Tensor:
     """Energies of the row-centred parts of q · k, (B, 7, H): six terms, then the whole.
 
     ``queries`` and ``keys`` are means by position, (H, T, E). A query is its mean over all

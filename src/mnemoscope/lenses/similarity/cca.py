@@ -10,14 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.lenses.statistics.moments import Moments, Pair, White, whiten
-
-Floats = NDArray[np.float64]
 
 MEASURES = ("pwcca", "cca", "svcca", "cka", "procrustes")
 SVCCA_VARIANCE = 0.99

@@ -8,13 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemoscope.activations.capture import Observed
 from mnemoscope.activations.reader import open_reader, to_batches
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
 
-Ints = NDArray[np.int64]
 # Ends of the ranks of Voita 2019.
 EDGES = (10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000)
 
@@ -26,11 +25,13 @@ class Groups:
     names   of the groups
     of      (tokens, positions, rows), each (N,) -> number of the group (N,), −1 for none
     counts  how many tokens of each group there will be; decides how they are thinned out
+    by      what they are grouped by
     """
 
     names: tuple[str, ...]
     of: Callable[[Ints, Ints, Ints], Ints]
     counts: Ints
+    by: str = "group"
 
     def __call__(self, seen: Observed) -> Ints:
         """The group of every token of a batch."""
@@ -66,7 +67,7 @@ def by_frequency(tokens: Iterable[int] | Ints, edges: Sequence[int] = EDGES) -> 
         return np.where(known, group[place], -1)
 
     sizes = np.bincount(group, weights=counts, minlength=len(names))[: len(names)]
-    return Groups(names, of, sizes.astype(np.int64))
+    return Groups(names, of, sizes.astype(np.int64), "frequency")
 
 
 def by_tags(tags: Sequence[Sequence[str]]) -> Groups:
@@ -93,7 +94,7 @@ def by_tags(tags: Sequence[Sequence[str]]) -> Groups:
         for tag in text:
             if tag:
                 sizes[number[tag]] += 1
-    return Groups(names, of, sizes)
+    return Groups(names, of, sizes, "tag")
 
 
 def everything(count: int) -> Groups:

@@ -12,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
 
-Floats = NDArray[np.float64]
 Pair = tuple[str, str]
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.capture import Observed
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
 
-Ints = NDArray[np.int64]
 COLUMNS = ("tokens", "positions", "rows", "left", "right", "labels")
 
 

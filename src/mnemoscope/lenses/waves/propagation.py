@@ -12,65 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.positions.means import PositionMeans
-from mnemoscope.plots.figure import Series, lines
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class PropagationResult:
-    """At S places, all (S,).
-
-    fit        R² of S P L for the means by position, mean vector taken off
-    shuffled   the same with the rows of P shuffled: as many free numbers, no position
-    line       R² of a straight line in the position, column by column: the plain control
-    energy     share of all variance that positions explain
-    """
-
-    sites: tuple[str, ...]
-    fit: Floats
-    shuffled: Floats
-    line: Floats
-    energy: Floats
-
-    def table(self) -> list[dict[str, str | float]]:
-        """One row per place."""
-        return [
-            {
-                "site": site,
-                "S P L": float(self.fit[s]),
-                "rows shuffled": float(self.shuffled[s]),
-                "straight line": float(self.line[s]),
-                "share of variance": float(self.energy[s]),
-            }
-            for s, site in enumerate(self.sites)
-        ]
-
-    def figure(self) -> go.Figure:
-        """All four over places."""
-        places = np.arange(len(self.sites))
-        named = {
-            "S P L": self.fit,
-            "rows of P shuffled": self.shuffled,
-            "straight line in position": self.line,
-            "share of all variance": self.energy,
-        }
-        figure = lines([Series(n, places, v) for n, v in named.items()], "place", "R², or share")
-        figure.update_xaxes(tickvals=list(places), ticktext=list(self.sites))
-        return figure
+from mnemoscope.lenses.waves.result import PropagationResult
 
 
 class Propagation:

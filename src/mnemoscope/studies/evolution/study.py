@@ -201,10 +201,10 @@ def look(
     import torch
 
     from mnemoscope.activations.capture import capture
-    from mnemoscope.lenses.change import Change
-    from mnemoscope.lenses.influence import Influence
+    from mnemoscope.lenses.change.lens import Change
+    from mnemoscope.lenses.influence.lens import Influence
     from mnemoscope.lenses.information.lens import Information
-    from mnemoscope.lenses.neighbours import Neighbours
+    from mnemoscope.lenses.neighbours.lens import Neighbours
     from mnemoscope.lenses.statistics.groups import by_frequency, everything
     from mnemoscope.training.machine import join
     from mnemoscope.training.run import Run

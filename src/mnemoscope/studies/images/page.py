@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemoscope.data.images import Images
-from mnemoscope.lenses.attention_maps import LooksResult
+from mnemoscope.lenses.attention_maps.result import AttentionMapsResult
 from mnemoscope.plots.figure import Reference
 from mnemoscope.plots.images import slider, tiles
 from mnemoscope.report.document import Figure, Section
@@ -106,7 +106,7 @@ def _grey(images: NDArray[np.int64], shape: Sequence[int]) -> Floats:
     return grey
 
 
-def _looks(result: dict[str, Any], seen: dict[str, LooksResult]) -> Section:
+def _looks(result: dict[str, Any], seen: dict[str, AttentionMapsResult]) -> Section:
     rows, columns, channels = (*result["shape"], 1)[:3]
     pixel = (rows * 2 // 3, columns // 2)
     place = (pixel[0] * columns + pixel[1]) * channels

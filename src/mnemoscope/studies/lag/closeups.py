@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mnemoscope.data.copy import Copy
-from mnemoscope.lenses.gates import Gates
+from mnemoscope.lenses.gates.lens import Gates
 from mnemoscope.plots.figure import Series, bars
 from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.lag.spelling import WORD

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mnemoscope.lenses.attention_maps import LooksResult
+from mnemoscope.lenses.attention_maps.result import AttentionMapsResult
 from mnemoscope.plots.figure import Reference
 from mnemoscope.plots.images import slider, tiles
 from mnemoscope.report.document import Figure, Section
@@ -61,7 +61,7 @@ def _quality(result: dict[str, Any]) -> Section:
     )
 
 
-def _looks(seen: dict[str, LooksResult]) -> Section:
+def _looks(seen: dict[str, AttentionMapsResult]) -> Section:
     pages, table = {}, []
     for layer in range(len(next(iter(seen.values())).patterns)):
         maps = {name: one.weights[layer, :DRAWN, :DRAWN] for name, one in seen.items()}

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import TRANSLATORS
-from mnemoscope.lenses.alignment import Alignment
-from mnemoscope.lenses.reach import Reach
+from mnemoscope.lenses.alignment.lens import Alignment
+from mnemoscope.lenses.reach.lens import Reach
 from mnemoscope.plots.figure import Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.study import label

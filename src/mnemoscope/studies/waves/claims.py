@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mnemoscope.lenses.waves.page import above_null
 from mnemoscope.studies.evolution.claims import verdict
-from mnemoscope.studies.waves.model import above_null
 from mnemoscope.studies.waves.study import OBJECTIVES
 
 Look = dict[str, Any]

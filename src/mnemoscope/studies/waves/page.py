@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.lenses.heads.page import slid
+from mnemoscope.lenses.waves.page import sections
 from mnemoscope.plots.figure import Series, bars, lines
 from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.waves.claims import Look, at_strongest, claims, looks, most
-from mnemoscope.studies.waves.heads import slid
-from mnemoscope.studies.waves.model import sections
 from mnemoscope.studies.waves.study import OBJECTIVES
 
 Floats = NDArray[np.float64]

@@ -165,12 +165,13 @@ class WavesStudy(Study):
                 return None
             name = str(Path(package.origin).parent / "model")
         from mnemoscope.data.documents import read_documents
-        from mnemoscope.lenses.waves.lens import look as look_at
-        from mnemoscope.studies.waves.summary import summary
+        from mnemoscope.lenses.waves.lens import Waves
+        from mnemoscope.lenses.waves.summary import summary
 
         texts = [document.text for document in read_documents(self.source)]
-        options = {"length": self.real_length, "texts": self.real_texts, "filtered": 32}
-        found = summary(look_at(name, texts, **options))
+        lens = Waves(length=self.real_length, texts=self.real_texts, filtered=32)
+        lens.observe(name, texts)
+        found = summary(lens.result())
         return {**found, "model": "MiniLM"} if self.real == "auto" else found
 
     def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
@@ -185,7 +186,7 @@ def look(folder: Path, texts: int) -> dict[str, Any]:
     import torch
 
     from mnemoscope.lenses.waves.lens import Waves
-    from mnemoscope.studies.waves.summary import brief, summary
+    from mnemoscope.lenses.waves.summary import brief, summary
     from mnemoscope.training import checkpoint
     from mnemoscope.training.machine import join
     from mnemoscope.training.run import Run

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mnemoscope.lenses.heads.page import heads_section, named, slid
 from mnemoscope.plots.figure import Reference, Series, bars, heatmap, lines
 from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.waves.heads import heads_section, named, slid
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
 
 
 def sections(seen: dict[str, Any], name: str = "") -> list[Section]:
