@@ -175,7 +175,7 @@ def test_the_alignment_finds_the_words_it_translates(translator):
     with pytest.raises(UserError, match="nothing was observed"):
         Alignment().result()
     one_vector = ms.build("vector", vocab=321, source_vocab=321)
-    with pytest.raises(UserError, match="does not look back"):
+    with pytest.raises(UserError, match="one vector has none"):
         Alignment().observe(
             Translator(one_vector, translator.source, translator.target), "one", "eins"
         )

@@ -23,7 +23,7 @@ def test_weights_of_a_resample_add_up_to_one() -> None:
 
 
 def test_a_bootstrap_covers_the_mean_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     covered = 0
     for seed in range(300):
         found = bootstrap(rng.normal(2, 1, 60), resamples=400, seed=seed)

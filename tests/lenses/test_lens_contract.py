@@ -237,3 +237,61 @@ def test_a_command_without_a_lens_or_a_model_is_refused(
         main(["lens", *words])
     assert ended.value.code == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+OWN = """
+from dataclasses import dataclass
+from pydantic import Field
+from mnemoscope.core.config import Config
+from mnemoscope.lenses.lens import Lens, Result
+from mnemoscope.plots.figure import Series, bars
+from mnemoscope.report.document import Figure, Section
+
+
+class LettersOptions(Config):
+    least: int = Field(1, ge=1, description="letters that occur less often are left out")
+
+
+@dataclass(frozen=True)
+class LettersResult(Result):
+    counts: dict
+
+    def figure(self):
+        return bars([Series("letters", list(self.counts), list(self.counts.values()))], "", "count")
+
+    def table(self):
+        return [{"letter": letter, "count": count} for letter, count in self.counts.items()]
+
+    def sections(self):
+        return [Section("Seen", [Figure("Letters", self.figure(), "All.", self.table())])]
+
+
+class Letters(Lens):
+    title, question, Options = "Letters", "What does {models} read?", LettersOptions
+
+    @classmethod
+    def measure(cls, models, texts, options):
+        text = "".join(texts)
+        counts = {letter: text.count(letter) for letter in sorted(set(text))}
+        return LettersResult({k: v for k, v in counts.items() if v >= options.least})
+"""
+
+
+def test_a_lens_of_ones_own_is_named_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_lenses.py").write_text(OWN)
+    (tmp_path / "text.txt").write_text("abba")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found = ms.lens("my_lenses:Letters", "any", "aab", "seen", trust="my_lenses", least=2)
+    assert found.table() == [{"letter": "a", "count": 2}]
+    assert "What does any read?" in Path("seen", "report.html").read_text()
+    words = ["my_lenses:Letters", "--model", "any", "--text", "text.txt", "--trust", "my_lenses"]
+    for more in ([], ["--help"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["lens", *words, *more])
+        assert ended.value.code in (0, None)
+    assert "--least" in capsys.readouterr().out
+    with pytest.raises(UserError, match="trust"):
+        ms.lens("my_lenses:Letters", "any", "aab")

@@ -8,7 +8,8 @@ import pytest
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.waves.page import above_null, sections
+from mnemoscope.lenses.spectrum.page import above_null
+from mnemoscope.lenses.waves.page import sections
 from mnemoscope.studies.waves.claims import claims, finals, looks
 from mnemoscope.studies.waves.study import WavesStudy
 

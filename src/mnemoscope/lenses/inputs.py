@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from mnemoscope.activations.reader import Reader, check_same_tokens, open_reader
 from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.progress import progress
-from mnemoscope.lenses.lens import PairOptions, TextOptions
+from mnemoscope.lenses.lens import Lens, PairOptions, Result, TextOptions
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.source import SourceModel
 from mnemoscope.models.translator import Translator
@@ -75,6 +75,32 @@ def tokenise(
     few = [ids[n][: options.tokens] for n in chosen]
     print(estimate(readers[0], to_batches(readers[0], few, limit, BATCH), sites))
     return Tokenised(readers, few, chosen, limit)
+
+
+class CaptureLens(Lens):
+    """A lens on activations that are captured while one model reads, or several side by side."""
+
+    @classmethod
+    def made(cls, given: Tokenised, texts: Sequence[str], options: Any) -> Self:
+        """A fresh lens with these options, for texts that are about to be read."""
+        raise NotImplementedError
+
+    def observe(self, seen: Observed) -> None:
+        """Take in one batch."""
+        raise NotImplementedError
+
+    def result(self) -> Result:
+        """What was seen so far."""
+        raise NotImplementedError
+
+    @classmethod
+    def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
+        """Capture models that read texts."""
+        given = tokenise(models, texts, options, options.sites)
+        lens = cls.made(given, texts, options)
+        for seen in given.captured(options.sites):
+            lens.observe(seen)
+        return lens.result()
 
 
 def _at_once(readers: Sequence[Reader], length: int) -> int:

@@ -95,6 +95,6 @@ class Alignment(Lens):
 
 def token_names(vocabulary: Vocabulary, ids: Ints) -> tuple[str, ...]:
     """Show each token of a sentence that ends as text."""
-    words = [vocabulary.decode(ids[place : place + 1]) for place in range(len(ids) - 1)]
+    words = [vocabulary.decode(ids[at : at + 1]) for at in range(len(ids) - 1)]
     # Which tokens begin a word shows by the space in front, drawn so that it can be seen.
     return (*(f"▁{word[1:]}" if word[:1] == " " else word for word in words), "∎")

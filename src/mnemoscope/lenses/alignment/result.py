@@ -46,7 +46,7 @@ class AlignmentResult(Result):
     def table(self, layer: int = -1) -> Records:
         """One row per target and source token."""
         return [
-            {"said": said, "place": t, "source": word, "word": s, "weight": float(value)}
+            {"said": said, "position": t, "source": word, "word": s, "weight": float(value)}
             for t, (said, row) in enumerate(zip(self.target, self.weights[layer], strict=True))
             for s, (word, value) in enumerate(zip(self.source, row, strict=True))
         ]

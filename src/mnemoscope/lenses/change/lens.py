@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Self
 
 import numpy as np
 import torch
@@ -12,13 +12,12 @@ import torch
 from mnemoscope.activations.capture import Observed
 from mnemoscope.lenses.change.grouping import Quota, gather, groups_of, quota_of
 from mnemoscope.lenses.change.result import GroupedOptions, GroupedResult
-from mnemoscope.lenses.inputs import tokenise
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import CaptureLens, Tokenised
 from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import Groups
 
 
-class Change(Lens):
+class Change(CaptureLens):
     """How much tokens change on their way up: ``observe`` what `capture` gives, then ``result``.
 
     The distance between a site and the next one, over ``samples`` tokens of every group: groups
@@ -30,16 +29,10 @@ class Change(Lens):
     Options = GroupedOptions
 
     @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: GroupedOptions
-    ) -> GroupedResult:
-        """Capture one model that reads texts."""
-        given = tokenise(models, texts, options, options.sites)
+    def made(cls, given: Tokenised, texts: Sequence[str], options: GroupedOptions) -> Self:
+        """A fresh lens."""
         groups = groups_of(given, texts, options)
-        lens = cls(groups, samples=quota_of(groups, options))
-        for seen in given.captured(options.sites):
-            lens.observe(seen)
-        return lens.result()
+        return cls(groups, samples=quota_of(groups, options))
 
     def __init__(self, groups: Groups, *, samples: int = 2000) -> None:
         self.groups, self._quota = groups, Quota(groups, samples)

@@ -115,8 +115,8 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
     width = len(seen["relative"][0])
     looks: dict[str, go.Figure] = {}
     rows: list[dict[str, Any]] = []
-    for place in order.tolist():
-        n, h = divmod(place, width)
+    for which in order.tolist():
+        n, h = divmod(which, width)
         known = [i for i, v in enumerate(seen["measured"][n][h]) if v == v]
         offsets = [seen["offsets"][i] for i in known]
         curves = {
@@ -151,13 +151,13 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
         at = np.arange(len(one["left"][0]))
         series = [  # periods of the strongest wave, in tokens
             Series(
-                f"{side} {j + 1}, period {one['periods'][place][j]:.3g}",
+                f"{side} {j + 1}, period {one['periods'][which][j]:.3g}",
                 at,
                 one[side][j],
-                style=2 * j + place,
+                style=2 * j + which,
             )
             for j in range(len(one["left"]))
-            for place, side in enumerate(("left", "right"))
+            for which, side in enumerate(("left", "right"))
         ]
         curves_of[f"{one['layer']}.{one['head']}"] = lines(series, "position", "component")
         rows += [

@@ -235,7 +235,7 @@ def rank_correlation(left: Floats, right: Floats, draws: int = 2000) -> tuple[fl
 
 
 def _ranks(values: Floats) -> Floats:
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, rank, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    found: Floats = (last - (counts - 1) / 2)[place]
+    found: Floats = (last - (counts - 1) / 2)[rank]
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Self
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.lenses.information.entropy import Mutual, entropy, mutual
 from mnemoscope.lenses.information.result import InformationOptions, InformationResult
-from mnemoscope.lenses.inputs import tokenise
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import CaptureLens, Tokenised
 from mnemoscope.lenses.statistics.clusters import cluster
 from mnemoscope.lenses.statistics.sample import Sample
 
@@ -28,8 +27,8 @@ TARGETS = {
 }
 
 
-class Information(Lens):
-    """Ask what places know: ``observe`` what `capture` gives, then ``result``.
+class Information(CaptureLens):
+    """Ask what sites know: ``observe`` what `capture` gives, then ``result``.
 
     Only tokens of the ``types`` most frequent kinds count, as in the paper. Of the stream at most
     ``samples`` tokens are kept. ``clusters`` is by default one for every 50 of them, at most 1000;
@@ -41,16 +40,11 @@ class Information(Lens):
     Options = InformationOptions
 
     @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: InformationOptions
-    ) -> InformationResult:
-        """Capture one model that reads texts."""
-        lens = cls(
+    def made(cls, given: Tokenised, texts: Sequence[str], options: InformationOptions) -> Self:
+        """A fresh lens."""
+        return cls(
             options.targets, clusters=options.clusters, types=options.types, seeds=options.seeds
         )
-        for seen in tokenise(models, texts, options, options.sites).captured(options.sites):
-            lens.observe(seen)
-        return lens.result()
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ Voita 2019, §6.3. Shapes: n tokens, k neighbours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Self
 
 import numpy as np
 import torch
@@ -16,14 +16,13 @@ from mnemoscope.activations.capture import Observed
 from mnemoscope.core.arrays import Floats, Ints
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.statistics import standard_error
-from mnemoscope.lenses.inputs import tokenise
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import CaptureLens, Tokenised
 from mnemoscope.lenses.neighbours.result import TITLES, NeighboursOptions, NeighboursResult
 from mnemoscope.lenses.statistics.clusters import standardise
 from mnemoscope.lenses.statistics.sample import Sample
 
 
-class Neighbours(Lens):
+class Neighbours(CaptureLens):
     """Look at the ``k`` nearest neighbours: ``observe`` what `capture` gives, then ``result``."""
 
     title = "Neighbours"
@@ -31,14 +30,9 @@ class Neighbours(Lens):
     Options = NeighboursOptions
 
     @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: NeighboursOptions
-    ) -> NeighboursResult:
-        """Capture one model that reads texts."""
-        lens = cls(options.k, samples=options.samples)
-        for seen in tokenise(models, texts, options, options.sites).captured(options.sites):
-            lens.observe(seen)
-        return lens.result()
+    def made(cls, given: Tokenised, texts: Sequence[str], options: NeighboursOptions) -> Self:
+        """A fresh lens."""
+        return cls(options.k, samples=options.samples)
 
     def __init__(self, k: int = 10, *, samples: int = 5000) -> None:
         if not 1 <= k < samples:

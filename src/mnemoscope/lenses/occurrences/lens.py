@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Self
 
 import numpy as np
 import torch
@@ -12,8 +12,7 @@ from mnemoscope.activations.capture import Observed
 from mnemoscope.activations.reader import Reader
 from mnemoscope.core.arrays import Floats, Ints
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.lenses.inputs import tokenise
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import CaptureLens, Tokenised
 from mnemoscope.lenses.occurrences.result import OccurrencesOptions, OccurrencesResult
 from mnemoscope.lenses.statistics.clusters import standardise
 from mnemoscope.lenses.statistics.sample import Sample
@@ -22,7 +21,7 @@ from mnemoscope.lenses.statistics.sample import Sample
 FEW = 4
 
 
-class Occurrences(Lens):
+class Occurrences(CaptureLens):
     """Collect chosen tokens: ``observe`` what `capture` gives, then ``result``.
 
     ``tokens`` are ids and the words to show for them. At most ``samples`` occurrences are kept.
@@ -33,15 +32,10 @@ class Occurrences(Lens):
     Options = OccurrencesOptions
 
     @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: OccurrencesOptions
-    ) -> OccurrencesResult:
-        """Capture one model that reads texts."""
-        given = tokenise(models, texts, options, options.sites)
-        lens = cls(_chosen(given.readers[0], given.ids, options.words), samples=options.samples)
-        for seen in given.captured(options.sites):
-            lens.observe(seen)
-        return lens.result()
+    def made(cls, given: Tokenised, texts: Sequence[str], options: OccurrencesOptions) -> Self:
+        """A fresh lens."""
+        chosen = _chosen(given.readers[0], given.ids, options.words)
+        return cls(chosen, samples=options.samples)
 
     def __init__(self, tokens: Mapping[int, str], *, samples: int = 1000) -> None:
         if not tokens:

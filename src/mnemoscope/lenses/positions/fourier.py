@@ -17,11 +17,11 @@ from mnemoscope.lenses.positions.frequencies import LOWEST
 
 
 def spectra(signal: Tensor, size: int, finer: int = 1) -> Tensor:
-    """signal (…, T, C) -> complex amplitudes (…, W, F, C), at ``finer`` times as many places."""
+    """signal (…, T, C) -> complex amplitudes (…, W, F, C), ``finer`` times as many F."""
     parts = signal.unfold(-2, size, max(1, size // 2)).transpose(-1, -2)  # (…, W, S, C)
-    place = torch.linspace(-1, 1, size, dtype=signal.dtype, device=signal.device)
-    slope = (parts * place[:, None]).sum(-2, keepdim=True) / place.square().sum()
-    parts = parts - parts.mean(-2, keepdim=True) - slope * place[:, None]
+    ramp = torch.linspace(-1, 1, size, dtype=signal.dtype, device=signal.device)
+    slope = (parts * ramp[:, None]).sum(-2, keepdim=True) / ramp.square().sum()
+    parts = parts - parts.mean(-2, keepdim=True) - slope * ramp[:, None]
     fade = torch.hann_window(size, periodic=False, dtype=signal.dtype, device=signal.device)
     found: Tensor = torch.fft.rfft(parts * fade[:, None], n=size * finer, dim=-2)
     return found[..., LOWEST * finer :, :] * (2 / float(fade.sum()))
@@ -34,8 +34,8 @@ def only_band(signal: Tensor, low: float, high: float) -> Tensor:
     """
     length = signal.shape[-2]
     found = torch.fft.rfft(signal, dim=-2)
-    places = torch.arange(found.shape[-2], device=signal.device) / length
+    cycles = torch.arange(found.shape[-2], device=signal.device) / length
     # The mean is not part of a wave, and one half belongs to the highest band.
-    inside = (places > 0) & (places >= low) & ((places < high) | (high >= 0.5))
+    inside = (cycles > 0) & (cycles >= low) & ((cycles < high) | (high >= 0.5))
     inner: Tensor = torch.fft.irfft(found * inside[:, None], n=length, dim=-2)
     return inner

@@ -35,8 +35,8 @@ def window_size(positions: int, window: int, frequencies: int | None) -> int:
 
 def frequencies(size: int, finer: int = 1) -> Floats:
     """The frequencies of windows of ``size`` positions, in cycles per token, (F,)."""
-    places = np.arange(LOWEST * finer, size * finer // 2 + 1)
-    return places.astype(np.float64) / (size * finer)
+    cycles = np.arange(LOWEST * finer, size * finer // 2 + 1)
+    return cycles.astype(np.float64) / (size * finer)
 
 
 def centres(positions: int, size: int) -> Floats:
@@ -45,7 +45,7 @@ def centres(positions: int, size: int) -> Floats:
     return first + (size - 1) / 2
 
 
-def peak(power: Floats, places: Floats) -> tuple[float, float]:
+def peak(power: Floats, cycles: Floats) -> tuple[float, float]:
     """Of power (F,): the strongest frequency, and how many times the mean it is.
 
     One is flat, F is a single line. Power that products of halves make negative counts as none.
@@ -53,13 +53,13 @@ def peak(power: Floats, places: Floats) -> tuple[float, float]:
     power = np.maximum(power, 0)
     if not power.sum():
         return float("nan"), 1.0
-    return float(places[power.argmax()]), float(power.max() / power.mean())
+    return float(cycles[power.argmax()]), float(power.max() / power.mean())
 
 
-def band_shares(power: Floats, places: Floats, periods: Sequence[float] = OCTAVES) -> Floats:
+def band_shares(power: Floats, cycles: Floats, periods: Sequence[float] = OCTAVES) -> Floats:
     """Shares of the power by period, from the shortest up, the last one open: (bands,)."""
     power = np.maximum(power, 0)
-    band = np.searchsorted(np.asarray(periods), 1 / places, side="right") - 1
+    band = np.searchsorted(np.asarray(periods), 1 / cycles, side="right") - 1
     sums = np.bincount(np.maximum(band, 0), power, minlength=len(periods))
     return sums / max(float(power.sum()), 1e-300)
 

@@ -47,7 +47,7 @@ class ReachResult(Result):
         """One row per word said and token read."""
         columns = [("source", word) for word in self.source] + [("target", w) for w in self.read]
         return [
-            {"said": said, "place": t, "side": side, "token": token, "share": float(value)}
+            {"said": said, "position": t, "side": side, "token": token, "share": float(value)}
             for t, (said, row) in enumerate(zip(self.said, self.influence, strict=True))
             for (side, token), value in zip(columns, row, strict=True)
         ]

@@ -6,7 +6,7 @@ the cross-entropy is that of a softmax over the V possible values, so that guess
 for a model that was trained on this as for one that never saw it.
 
 max(0, ·) of a noisy number is too large on average. So the mean over episodes is taken first, for
-each question by its place in the episode, and only then the maximum; what is left of the bias
+each question by its position in the episode, and only then the maximum; what is left of the bias
 shows in the two controls: the same questions after the state was blanked, and the answers held
 against the values of another episode.
 
@@ -159,29 +159,29 @@ class Retention(Lens):
         if not self.trained:
             batch = self.spelling.spell(batch, len(seen.bits) + 1000 * question.at)
         rows, written = len(batch.tokens), question.task.written
-        places = np.nonzero(batch.targets != NO_QUESTION)[1].reshape(rows, -1)  # (B, Q)
-        given = torch.from_numpy(batch.targets[np.arange(rows)[:, None], places])
+        positions = np.nonzero(batch.targets != NO_QUESTION)[1].reshape(rows, -1)  # (B, Q)
+        given = torch.from_numpy(batch.targets[np.arange(rows)[:, None], positions])
         right = (given[:, :, None] == torch.tensor(self.answers)).int().argmax(-1)  # (B, Q)
         tokens = torch.from_numpy(batch.tokens)
         state = self.stream.read(tokens[:, :written], segment=self.options.segment).state
-        asked, carried = self._answer(tokens, places, written, state)
+        asked, carried = self._answer(tokens, positions, written, state)
         seen.bits.append(_bits(asked, right))
         # Held against the episode of the next row.
         seen.shuffled.append(_bits(asked, right.roll(1, 0)))
         seen.right.append((asked.argmax(-1) == right).double().numpy())
-        seen.blanked.append(_bits(self._answer(tokens, places, written, None)[0], right))
-        lengths = written + self.options.segment * ((places - written) // self.options.segment)
+        seen.blanked.append(_bits(self._answer(tokens, positions, written, None)[0], right))
+        lengths = written + self.options.segment * ((positions - written) // self.options.segment)
         seen.bytes.append(float(np.mean([carried[at] for at in lengths.ravel().tolist()])))
         seen.narrowest.append(min(carried.values()))
 
     def _answer(
-        self, tokens: Tensor, places: Any, written: int, state: StreamState | None
+        self, tokens: Tensor, positions: Any, written: int, state: StreamState | None
     ) -> tuple[Tensor, dict[int, int]]:
         """Log-probabilities of the V values at the questions (B, Q, V), and the bytes that one
         stream carried before every segment, by where it begins.
         """
         rows, length = tokens.shape
-        found = torch.zeros(rows, places.shape[1], len(self.answers))
+        found = torch.zeros(rows, positions.shape[1], len(self.answers))
         carried: dict[int, int] = {}
         for begin in range(written, length, self.options.segment):
             end = min(begin + self.options.segment, length)
@@ -189,10 +189,10 @@ class Retention(Lens):
                 carried[begin] = state.nbytes // rows
             out = self.stream.read(tokens[:, begin:end], state)
             state = out.state
-            row, which = np.nonzero((places >= begin) & (places < end))
-            logits = out.logits[row, places[row, which] - begin][:, self.answers]
+            row, which = np.nonzero((positions >= begin) & (positions < end))
+            logits = out.logits[row, positions[row, which] - begin][:, self.answers]
             found[row, which] = logits.float().log_softmax(-1).cpu()
-            if end > places.max():
+            if end > positions.max():
                 break
         return found, carried
 
@@ -305,13 +305,13 @@ def _half_life(ages: Sequence[int], bits: Floats, chance: float) -> float:
     level = bits[peak] / 2
     if bits[peak] < chance:
         return 0.0
-    below = [place for place in range(peak + 1, len(ages)) if bits[place] < level]
+    below = [index for index in range(peak + 1, len(ages)) if bits[index] < level]
     return _crossing(ages, bits, below[0], level) if below else math.inf
 
 
 def _horizon(ages: Sequence[int], bits: Floats, chance: float) -> float:
     """The same for the age after which it never rises above chance again."""
-    above = [place for place in range(len(ages)) if bits[place] >= chance]
+    above = [index for index in range(len(ages)) if bits[index] >= chance]
     if not above:
         return 0.0
     return _crossing(ages, bits, above[-1] + 1, chance) if above[-1] + 1 < len(ages) else math.inf

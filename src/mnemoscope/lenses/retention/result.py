@@ -61,8 +61,8 @@ class Curve:
         """One row per point."""
         columns = [name for name in vars(self) if name not in ("along", "x")]
         return [
-            {self.along: x} | {name: getattr(self, name)[place] for name in columns}
-            for place, x in enumerate(self.x)
+            {self.along: x} | {name: getattr(self, name)[index] for name in columns}
+            for index, x in enumerate(self.x)
         ]
 
     def figure(self) -> go.Figure:

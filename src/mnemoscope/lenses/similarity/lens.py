@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from mnemoscope.activations.capture import Observed
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.lenses.inputs import tokenise
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import CaptureLens, Tokenised
 from mnemoscope.lenses.similarity.cca import MEASURES, distances, null_distances
 from mnemoscope.lenses.similarity.result import ENOUGH, SimilarityOptions, SimilarityResult
 from mnemoscope.lenses.statistics.moments import Moments, Pair, White, whiten
@@ -21,7 +20,7 @@ from mnemoscope.lenses.statistics.moments import Moments, Pair, White, whiten
 log = logging.getLogger(__name__)
 
 
-class Similarity(Lens):
+class Similarity(CaptureLens):
     """Compare sites: ``observe`` what `capture` gives, then ``result``.
 
     ``pairs`` are all pairs of sites, those next to each other, or some that are named. Of several
@@ -35,14 +34,9 @@ class Similarity(Lens):
     models = (1, 2)
 
     @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: SimilarityOptions
-    ) -> SimilarityResult:
-        """Capture one model that reads texts, or two side by side."""
-        lens = cls(options.pairs)
-        for seen in tokenise(models, texts, options, options.sites).captured(options.sites):
-            lens.observe(seen)
-        return lens.result()
+    def made(cls, given: Tokenised, texts: Sequence[str], options: SimilarityOptions) -> Self:
+        """A fresh lens."""
+        return cls(options.pairs)
 
     @classmethod
     def asked(cls, names: Sequence[str]) -> str:

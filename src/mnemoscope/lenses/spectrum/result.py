@@ -15,15 +15,13 @@ from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.lenses.lens import MOST, Records, Result, SiteOptions
 from mnemoscope.lenses.positions.frequencies import band_names, peak
+from mnemoscope.lenses.spectrum.page import spectra_section
+from mnemoscope.lenses.spectrum.summary import summary
 from mnemoscope.plots.figure import Series, heatmap, lines
-from mnemoscope.report.document import Figure, Section, Table
+from mnemoscope.report.document import Section
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-
-# Of all variance, what positions must explain before a peak is more than noise.
-NOISE = 0.01
 
 
 class SpectrumOptions(SiteOptions):
@@ -131,37 +129,5 @@ class SpectrumResult(Result):
         return self.sites.index(site)
 
     def sections(self) -> list[Section]:
-        """Which sites hold waves, and the spectrum of the sharpest."""
-        null, strongest = self.sharpness_null.max(1), int(np.nanargmax(self.sharpness))
-        above = [
-            site
-            for s, site in enumerate(self.sites)
-            if self.sharpness[s] > max(null[s], self.words_sharpness[s]) and self.share[s] > NOISE
-        ]
-        site = self.sites[strongest]
-        columns = ["site", "period", "sharpness", "shuffled", "words", "share of variance"]
-        power = np.maximum(self.power[strongest], 0)
-        shown = [
-            {"frequency": float(f), "share": float(p / max(power.sum(), 1e-300))}
-            for f, p in zip(self.frequencies, power, strict=True)
-        ]
-        return [
-            Section(
-                "What was seen",
-                [
-                    f"Means by position over {self.texts} texts of {self.positions} positions, "
-                    f"windows of {self.window}. Waves stand out at {len(above)} of "
-                    f"{len(self.sites)} sites{': ' if above else ''}{', '.join(above)}. A site "
-                    "counts when its strongest frequency is sharper than in every shuffle and in "
-                    "the words, and positions explain more than a hundredth of its variance.",
-                    Table(
-                        "Waves by site",
-                        columns,
-                        [[row[column] for column in columns] for row in self.table()],
-                        "Period in tokens of the strongest frequency; sharpness: its power over "
-                        "the mean power; shuffled: the same with positions shuffled.",
-                    ),
-                    Figure(f"Spectrum of {site}", self.figure(site), "The sharpest site.", shown),
-                ],
-            )
-        ]
+        """One section."""
+        return [spectra_section(summary(self), "")]

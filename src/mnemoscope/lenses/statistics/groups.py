@@ -62,9 +62,9 @@ def by_frequency(tokens: Iterable[int] | Ints, edges: Sequence[int] = EDGES) -> 
     names = tuple(f"rank {low + 1}–{high}" for low, high in pairwise([0, *ends]))
 
     def of(tokens: Ints, positions: Ints, rows: Ints) -> Ints:
-        place = np.searchsorted(kinds, tokens).clip(max=len(kinds) - 1)
-        known = (kinds[place] == tokens) & (group[place] < len(names))
-        return np.where(known, group[place], -1)
+        which = np.searchsorted(kinds, tokens).clip(max=len(kinds) - 1)
+        known = (kinds[which] == tokens) & (group[which] < len(names))
+        return np.where(known, group[which], -1)
 
     sizes = np.bincount(group, weights=counts, minlength=len(names))[: len(names)]
     return Groups(names, of, sizes.astype(np.int64), "frequency")
@@ -73,15 +73,13 @@ def by_frequency(tokens: Iterable[int] | Ints, edges: Sequence[int] = EDGES) -> 
 def by_tags(tags: Sequence[Sequence[str]]) -> Groups:
     """Groups by tags such as parts of speech: ``tags[text][position]``, "" for none."""
     names = tuple(sorted({tag for text in tags for tag in text if tag}))
-    number = {name: place for place, name in enumerate(names)}
+    number = {name: which for which, name in enumerate(names)}
     if not names:
         raise UserError("no token has a tag")
 
     def of(tokens: Ints, positions: Ints, rows: Ints) -> Ints:
         try:
-            found = [
-                number.get(tags[row][place], -1) for row, place in zip(rows, positions, strict=True)
-            ]
+            found = [number.get(tags[row][at], -1) for row, at in zip(rows, positions, strict=True)]
         except IndexError as error:
             raise UserError(
                 "there are fewer tags than tokens: give one tag for every token of every text, and "

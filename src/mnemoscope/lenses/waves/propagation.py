@@ -24,7 +24,7 @@ from mnemoscope.lenses.waves.result import PropagationResult
 
 
 class Propagation:
-    """Follow position embeddings (T, D): ``observe`` places laid out by position, then ``result``.
+    """Follow position embeddings (T, D): ``observe`` sites laid out by position, then ``result``.
 
     A model that adds no positions to its words has none to follow.
     """
@@ -39,7 +39,7 @@ class Propagation:
         self.means: dict[str, PositionMeans] = {}
 
     def observe(self, seen: Mapping[str, Tensor]) -> None:
-        """Take in (B, T, D) by place."""
+        """Take in (B, T, D) by site."""
         for site, values in seen.items():
             if values.shape[1:] != self.table.shape:
                 raise UserError(
@@ -53,12 +53,12 @@ class Propagation:
         if not self.means:
             raise UserError("nothing was observed yet: call observe(seen) for every batch first")
         order = torch.randperm(len(self.table), generator=torch.Generator().manual_seed(0))
-        place = torch.linspace(-1, 1, len(self.table), dtype=torch.float64)[:, None]
+        ramp = torch.linspace(-1, 1, len(self.table), dtype=torch.float64)[:, None]
         rows = []
         for means in self.means.values():
             mean = means.mean()
             mean = mean - mean.mean(0)
-            line = (mean * place).sum(0, keepdim=True) / place.square().sum() * place
+            line = (mean * ramp).sum(0, keepdim=True) / ramp.square().sum() * ramp
             rows.append(
                 (
                     scaled_fit(mean, self.table)[0],

@@ -23,7 +23,7 @@ TOLD = "discriminant, told the positions"
 
 
 class Recovery:
-    """Compare directions: ``observe`` places laid out by position, then ``result``.
+    """Compare directions: ``observe`` sites laid out by position, then ``result``.
 
     PCA and FastICA (scikit-learn) get ``samples`` tokens and find ``directions``; of those the
     ``best`` by share of variance that positions explain count: a sine, a cosine, and two more. The
@@ -38,7 +38,7 @@ class Recovery:
         self._kept: dict[str, list[Tensor]] = {}
 
     def observe(self, seen: Mapping[str, Tensor]) -> None:
-        """Take in (B, T, D) by place; the first texts are the sample, whole, for PCA and ICA."""
+        """Take in (B, T, D) by site; the first texts are the sample, whole, for PCA and ICA."""
         for site, values in seen.items():
             means = self.means.setdefault(site, PositionMeans())
             kept = self._kept.setdefault(site, [])
@@ -49,7 +49,7 @@ class Recovery:
             means.add(values)
 
     def result(self, heads: Mapping[str, Mapping[str, Tensor]]) -> RecoveryResult:
-        """``heads``: by name of the method, by place, directions (D, k) that heads look along."""
+        """``heads``: by name of the method, by site, directions (D, k) that heads look along."""
         if not self.means:
             raise UserError("nothing was observed yet: call observe(seen) for every batch first")
         names = ["PCA", "FastICA", *heads, TOLD]

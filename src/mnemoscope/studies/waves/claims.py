@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mnemoscope.lenses.waves.page import above_null
+from mnemoscope.lenses.spectrum.page import above_null
 from mnemoscope.studies.evolution.claims import verdict
 from mnemoscope.studies.waves.study import OBJECTIVES
 
