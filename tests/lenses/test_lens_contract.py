@@ -224,7 +224,8 @@ def test_the_lens_horizon_and_the_algebra_count_alike() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "a"], "name a lens first"),
+        ([], "name a lens: mnemoscope lens NAME"),
+        (["--model", "a"], "name a lens"),
         (["gates"], "name a model"),
         (["gates", "--model", "a", "--layr", "1"], "did you mean 'layer'"),
         (["gats", "--model", "a"], "did you mean 'gates'"),

@@ -70,10 +70,10 @@ def look(
         A new folder for report.html and the tables; without it the numbers are shown.
     """
     console = Console()
-    if (words[0] in HELP) if words else not (model or text or out):
+    if words and words[0] in HELP:
         return _show_lenses(console)
     if not words or words[0].startswith("-"):
-        raise UserError("name a lens first: mnemoscope lens --help lists them")
+        raise UserError("name a lens: mnemoscope lens NAME …; mnemoscope lens --help lists them")
     with trusting(trust):
         name = registered("lens", words[0])
         kind = options_of("lens", name)
@@ -82,14 +82,14 @@ def look(
         console.print(f"mnemoscope lens {name} --model MODEL [--text FILE] [--out DIR] …", "")
         return show_options(console, f"lens {name}", line, kind)
     options = pairs(words[1:])
-    kind.make(**options)
+    chosen = kind.make(**options)
     if not model:
         raise UserError("name a model: --model RUN, a Hugging Face folder, or a name on its hub")
     if out is not None:
         check_destination(out)
-    for file in (text, options.get("tags")):
-        if file is not None:
-            check_file(Path(file))
+    for file in (text, *(value for _, value in chosen)):
+        if isinstance(file, Path):
+            check_file(file)
     from mnemoscope.api import lens
 
     result = lens(name, model, text, out, trust=trust, **options)

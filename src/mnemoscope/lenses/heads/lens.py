@@ -85,22 +85,22 @@ class Heads(Lens):
     def observe(self, model: Any, inputs: Any, *, tokenizer: Any = None, batch: int = 8) -> None:
         """Let the model read texts, token ids, or tensors (N, T)."""
         reader = open_reader(model, tokenizer)
-        pieces = cut(reader, inputs, self.length, self.texts)
-        self.begin(reader, pieces)
-        for tokens in pieces.batches(batch):
+        fixed = cut(reader, inputs, self.length, self.texts)
+        self.begin(reader, fixed)
+        for tokens in fixed.batches(batch):
             self.read(tokens)
         self.explain()
 
-    def begin(self, reader: Reader, pieces: Pieces) -> None:
+    def begin(self, reader: Reader, fixed: Pieces) -> None:
         """Get ready for a model and the texts that it will read."""
         if self.layers:
             raise UserError("a lens on heads looks at one model once: make another")
         attentions(reader.model)  # none is an error here and now
-        self.reader, self.pieces = reader, pieces
-        self.size = window_size(pieces.positions, self.window, self.frequencies)
+        self.reader, self.fixed = reader, fixed
+        self.size = window_size(fixed.positions, self.window, self.frequencies)
         self.weights: dict[int, HeadWeights] = {}
         try:
-            self.weights = head_weights(reader, pieces.tokens)
+            self.weights = head_weights(reader, fixed.tokens)
         except UserError as error:
             # All that is read off scores can be had without weights; the result says what cannot.
             self._without = str(error)
@@ -111,7 +111,7 @@ class Heads(Lens):
 
         Comes back what queries and keys were made from, they themselves, and ``sites``: (B, T', D).
         """
-        model, kept = self.reader.model, self.pieces.kept
+        model, kept = self.reader.model, self.fixed.kept
         made: Seen = {}
 
         def hear(heard: Heard) -> None:
@@ -122,7 +122,7 @@ class Heads(Lens):
                     f"layer {heard.layer} is run more than once in one reading (its weights are "
                     "tied to those of other layers): what it did in each cannot be told apart"
                 )
-            self._hear(heard)
+            self._take(heard)
             made[f"{name}.q"] = heard.queries.transpose(1, 2).flatten(2)
             made[f"{name}.k"] = heard.keys[:, :: heard.shared].transpose(1, 2).flatten(2)
 
@@ -130,10 +130,10 @@ class Heads(Lens):
             self.reader.read(tokens)
         laid = {n: by_position(n, v, tokens.shape)[:, kept] for n, v in seen.items()} | made
         for number, layer in self.layers.items():
-            layer.see(laid[f"layer.{number}.attention.in"])
+            layer.add_inputs(laid[f"layer.{number}.attention.in"])
         return laid
 
-    def _hear(self, heard: Heard) -> None:
+    def _take(self, heard: Heard) -> None:
         if not bool(torch.isfinite(heard.queries).all() and torch.isfinite(heard.keys).all()):
             raise UserError(f"layer {heard.layer} holds NaN or infinite values")
         if heard.layer not in self.layers:
@@ -145,7 +145,7 @@ class Heads(Lens):
             else:
                 offsets = Offsets(heard.visible)
             self.layers[heard.layer] = LayerSums(heard, offsets, weights)
-        self.layers[heard.layer].hear(heard)
+        self.layers[heard.layer].add_scores(heard)
 
     @torch.no_grad()
     def explain(self) -> None:
@@ -155,11 +155,11 @@ class Heads(Lens):
 
         def hear(heard: Heard) -> None:
             layer = self.layers[heard.layer]
-            few = heard.kept(self.pieces.kept)
+            few = heard.kept(self.fixed.kept)
             found[heard.layer].append(decompose(few, *means[heard.layer], layer.offsets))
 
         with hearing(self.reader.model, hear):
-            for tokens in self.pieces.some(self.explained).batches(4):
+            for tokens in self.fixed.some(self.explained).batches(4):
                 self.reader.read(tokens)
         # (texts, terms and all, H) -> shares (terms, H)
         self.shares = {n: torch.cat(parts).sum(0) for n, parts in found.items()}
@@ -185,7 +185,7 @@ class Heads(Lens):
         result = HeadsResult(
             model=self.reader.name,
             texts=count,
-            positions=self.pieces.positions,
+            positions=self.fixed.positions,
             offsets=layers[0].offsets.offsets[near].astype(np.float64),
             terms={name: explained[:, which] / whole for which, name in enumerate(TERMS)},
             shared=layers[0].shared,
@@ -242,8 +242,8 @@ class Heads(Lens):
     def _components(self) -> Components | None:
         if not self.weights:
             return None
-        table = position_table(self.reader.model, self.pieces.tokens.shape[1])
-        table = None if table is None else table[self.pieces.kept]
+        table = position_table(self.reader.model, self.fixed.tokens.shape[1])
+        table = None if table is None else table[self.fixed.kept]
         found = [
             components(factor(self.weights[n]), self.layers[n].inputs.mean(), table, self.parts)
             for n in sorted(self.layers)

@@ -90,7 +90,7 @@ def heads_section(seen: dict[str, Any], name: str) -> Section:
             ],
         )
     )
-    parts += _gallery(seen, name)
+    parts += _strongest(seen, name)
     parts.append(_terms(seen, name))
     if "rotary" in seen:
         parts += _rotary(seen, name)
@@ -109,11 +109,11 @@ def _table(seen: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
+def _strongest(seen: dict[str, Any], name: str) -> list[Figure]:
     """Curves and attention by offset of the strongest heads, chosen by a slider."""
     order = np.argsort(-np.array(seen["relative"]).ravel(), kind="stable")[:12]
     width = len(seen["relative"][0])
-    looks: dict[str, go.Figure] = {}
+    by_head: dict[str, go.Figure] = {}
     rows: list[dict[str, Any]] = []
     for which in order.tolist():
         n, h = divmod(which, width)
@@ -124,7 +124,7 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
             "predicted": seen["predicted"][n][h],
             "all scores equal": seen["flat"][n],
         }
-        looks[f"{n}.{h}"] = lines(
+        by_head[f"{n}.{h}"] = lines(
             [Series(k, offsets, [v[i] for i in known]) for k, v in curves.items()],
             "offset i − j (positive = back)",
             "mean attention",
@@ -139,7 +139,7 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
     figures = [
         Figure(
             named("Attention by offset", name),
-            slid(looks, "layer.head:"),
+            slid(by_head, "layer.head:"),
             "Measured: mean over texts, among positions of text. Predicted: from the part of the "
             "position scores that depends on i − j, words left out.",
             rows,

@@ -35,7 +35,7 @@ class RotarySums:
         with np.errstate(divide="ignore"):
             return np.where(angles > 1e-9, 2 * np.pi / angles, np.inf)
 
-    def hear(self, heard: Heard) -> None:
+    def add_scores(self, heard: Heard) -> None:
         """Correlate queries with keys, pair by pair: the sums over all offsets at once."""
         length = 2 * heard.queries.shape[2]
         q = torch.fft.rfft(heard.queries, n=length, dim=2)
@@ -43,7 +43,7 @@ class RotarySums:
         both = (q * k.conj()).sum(0).cpu()[..., self.turns.columns].sum(-1)  # (H, F, P)
         self.crossed += heard.scale * both.transpose(1, 2)
 
-    def see(self, inputs: Tensor, scale: float) -> None:
+    def add_inputs(self, inputs: Tensor, scale: float) -> None:
         """Compute scores as they would be if nothing were turned."""
         queries, keys = project(inputs, self.weights.query), project(inputs, self.weights.key)
         centred = self.offsets.centre(queries @ keys.transpose(2, 3) * scale)

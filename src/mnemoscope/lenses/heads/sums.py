@@ -30,7 +30,7 @@ class LayerSums:
         if weights is not None and weights.turns is not None:
             self.rotary = RotarySums(weights, offsets)
 
-    def hear(self, heard: Heard) -> None:
+    def add_scores(self, heard: Heard) -> None:
         """Take in queries and keys of one batch."""
         self.queries.add(heard.queries.transpose(1, 2).flatten(2))
         self.keys.add(heard.keys.transpose(1, 2).flatten(2))
@@ -40,13 +40,13 @@ class LayerSums:
         self.scores += centred.sum(0).cpu()
         self.energy += torch.linalg.vector_norm(centred, dim=(0, 2, 3)).cpu().double().square()
         if self.rotary is not None:
-            self.rotary.hear(heard)
+            self.rotary.add_scores(heard)
 
-    def see(self, inputs: Tensor) -> None:
+    def add_inputs(self, inputs: Tensor) -> None:
         """Take in what queries and keys were made from, (B, T, D)."""
         self.inputs.add(inputs)
         if self.rotary is not None:
-            self.rotary.see(inputs, self.scale)
+            self.rotary.add_inputs(inputs, self.scale)
 
     def mean(self, kind: str) -> Tensor:
         """Mean queries or keys by position, (H, T, E)."""

@@ -50,9 +50,9 @@ class Spectrum(Lens):
         lens = cls(
             window=options.window, frequencies=options.frequencies, shuffles=options.shuffles
         )
-        pieces = given.cut()
-        for tokens in pieces.batches(8):
-            lens.observe(lay(given.reader, tokens, pieces.kept, list(options.sites)))
+        fixed = given.cut()
+        for tokens in fixed.batches(8):
+            lens.observe(lay(given.reader, tokens, fixed.kept, list(options.sites)))
         return lens.result()
 
     def __init__(

@@ -95,7 +95,7 @@ class Filter:
 @torch.no_grad()
 def effects(
     reader: Reader,
-    pieces: Pieces,
+    fixed: Pieces,
     means: Means,
     *,
     bands: Sequence[Band] | None = None,
@@ -104,15 +104,15 @@ def effects(
 ) -> BandsResult:
     """Filter every layer's queries and keys at once, band by band, and read the same texts."""
     bands = octaves() if bands is None else list(bands)
-    question = loss_of(reader, pieces.tokens)
-    usable = pieces.tokens[: len(pieces.tokens) // 2 * 2]
+    question = loss_of(reader, fixed.tokens)
+    usable = fixed.tokens[: len(fixed.tokens) // 2 * 2]
     if not len(usable):
         raise UserError("at least two texts are needed to see what a filter does")
 
     def losses(off: Means | None) -> tuple[Tensor, dict[int, list[float]]]:
         found, moved = [], {number: [0.0, 0.0] for number in means}
         for tokens in torch.split(usable, batch):
-            change = Filter(off or {}, pieces.kept)
+            change = Filter(off or {}, fixed.kept)
 
             def hear(heard: Heard, change: Filter = change) -> None:
                 if off is not None:
@@ -122,7 +122,7 @@ def effects(
                 if question is None:
                     reader.read(tokens)
                 else:
-                    found.append(question.of(tokens, pieces.kept))
+                    found.append(question.of(tokens, fixed.kept))
         return torch.cat(found) if found else torch.tensor([torch.nan]), moved
 
     plain, _ = losses(None)

@@ -74,15 +74,15 @@ class Waves(Lens):
     ) -> None:
         """Let the model read texts, token ids, or tensors (N, T)."""
         self.reader = reader = open_reader(model, tokenizer)
-        self.pieces = pieces = cut(reader, inputs, self.length, self.texts)
-        self.heads.begin(reader, pieces)
-        table = position_table(reader.model, pieces.tokens.shape[1])
+        self.fixed = fixed = cut(reader, inputs, self.length, self.texts)
+        self.heads.begin(reader, fixed)
+        table = position_table(reader.model, fixed.tokens.shape[1])
         if table is not None:
-            self.propagation = Propagation(table[pieces.kept])
-        total = -(-len(pieces.tokens) // batch)
+            self.propagation = Propagation(table[fixed.kept])
+        total = -(-len(fixed.tokens) // batch)
         with progress("reading", total, silent=silent) as show:
-            for number, tokens in enumerate(pieces.batches(batch), start=1):
-                with self.norms.watching(reader.model, pieces.kept):
+            for number, tokens in enumerate(fixed.batches(batch), start=1):
+                with self.norms.watching(reader.model, fixed.kept):
                     seen = self.heads.read(tokens, ("embeddings", "layer.*.out"))
                 self._take(seen)
                 show(number, "")
@@ -100,7 +100,7 @@ class Waves(Lens):
     def result(self) -> WavesResult:
         """What was seen."""
         heads = self.heads.result()
-        few = self.pieces.some(self.filtered)
+        few = self.fixed.some(self.filtered)
         return WavesResult(
             model=self.reader.name,
             spectrum=self.spectrum.result(),
