@@ -14,8 +14,8 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.trust import trusting
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.parallel import Pair
-from mnemoscope.lenses.alignment import Alignment
-from mnemoscope.lenses.reach import Reach
+from mnemoscope.lenses.alignment.lens import Alignment
+from mnemoscope.lenses.reach.lens import Reach
 from mnemoscope.models.translator import Translator
 from mnemoscope.training import scores
 from mnemoscope.training.config import RunConfig
@@ -173,7 +173,7 @@ def test_the_alignment_finds_the_words_it_translates(translator):
     with pytest.raises(UserError, match="nothing was observed"):
         Alignment().result()
     one_vector = ms.build("vector", vocab=321, source_vocab=321)
-    with pytest.raises(UserError, match="does not look back"):
+    with pytest.raises(UserError, match="one vector has none"):
         Alignment().observe(
             Translator(one_vector, translator.source, translator.target), "one", "eins"
         )

@@ -9,10 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mnemoscope import lenses as lenses
     from mnemoscope.activations.capture import capture as capture
     from mnemoscope.api import Published as Published
     from mnemoscope.api import attach as attach
     from mnemoscope.api import build as build
+    from mnemoscope.api import lens as lens
     from mnemoscope.api import load as load
     from mnemoscope.api import resume as resume
     from mnemoscope.api import stream as stream
@@ -31,6 +33,8 @@ _HOME = {
     "Published": "mnemoscope.api",
     "attach": "mnemoscope.api",
     "build": "mnemoscope.api",
+    "lens": "mnemoscope.api",
+    "lenses": "mnemoscope.lenses",
     "load": "mnemoscope.api",
     "resume": "mnemoscope.api",
     "stream": "mnemoscope.api",
@@ -50,7 +54,8 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'mnemoscope' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    home = importlib.import_module(_HOME[name])
+    return home if home.__name__ == f"mnemoscope.{name}" else getattr(home, name)
 
 
 def __dir__() -> list[str]:

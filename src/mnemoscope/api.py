@@ -1,23 +1,16 @@
-"""What a user types: ``ms.build``, ``ms.train``, ``ms.load``, ``ms.study``."""
+"""What a user types: ``ms.build``, ``ms.train``, ``ms.load``, ``ms.lens``, ``ms.study``."""
 
 from __future__ import annotations
 
 import itertools
-import shlex
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from mnemoscope import report
 from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import ATTACHED, find, model_kind
-from mnemoscope.core.trust import Modules, trusted, trusting
-from mnemoscope.publish import Published, study, typed
-from mnemoscope.report.document import Report, Reproduce
+from mnemoscope.core.trust import Modules, trusting
+from mnemoscope.publish import Published, lens, study
 from mnemoscope.training.asked import resolve
 
 if TYPE_CHECKING:
@@ -151,55 +144,3 @@ def translator(folder: str | Path, *, trust: Modules = None) -> Translator:
 
     with trusting(trust):
         return Run.open(folder).translator()
-
-
-def lens(
-    name: str,
-    models: Sequence[Any],
-    texts: Sequence[str],
-    out: str | Path,
-    *,
-    trust: Modules = None,
-    **options: Any,
-) -> Path:
-    """Look into models with a lens and write its page; returns the page.
-
-    ``name`` is information, similarity, change, influence or waves; ``models`` are run folders,
-    Hugging Face folders, names or objects; ``options`` are those of
-    `mnemoscope.studies.inspection.inspect`. The lens retention reads no text, and its options are
-    those of `mnemoscope.lenses.retention.episodes.RetentionOptions`.
-    """
-    folder = Path(out)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} exists already and is not empty; choose another --out")
-    began = time.perf_counter()
-    shown = " ".join(f"--model {shlex.quote(str(model))}" for model in models)
-    if name == "retention":
-        from mnemoscope.studies.asking import retention
-
-        with trusting(trust):
-            found = retention(models, **options)
-    else:
-        from mnemoscope.studies.inspection import inspect
-
-        with trusting(trust):
-            found = inspect(name, models, texts, **options)
-        shown += " --text FILE"
-    given = {key: value for key, value in options.items() if value is not None}
-    if "tags" in given:
-        given["tags"] = "FILE"
-    shown += "".join(f" --{key.replace('_', '-')} {typed(v)}" for key, v in given.items())
-    with trusting(trust):
-        shown += "".join(f" --trust {module}" for module in trusted())
-    command = f"mnemoscope lens {name} {shown} --out {shlex.quote(str(folder))}"
-    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in options.items()}
-    config = yaml.safe_dump(
-        {"lens": name, "texts": len(texts), **plain, "tags": "tags" in options}, sort_keys=False
-    )
-    seconds = time.perf_counter() - began
-    document = Report(
-        found.title, found.question, found.sections, Reproduce.here(command, config, seconds, 1)
-    )
-    page = report.write(document, folder)
-    report.write_data(document, folder)
-    return page

@@ -1,4 +1,7 @@
-"""Running a study and writing its page; started again, it goes on where it was stopped."""
+"""Running a study or a lens and writing its page.
+
+A study that is started again goes on where it was stopped.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,29 @@ import os
 import shlex
 import time
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from mnemoscope import report
+from mnemoscope.core.bounded import read_lines
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import InterruptedRunError, UserError
 from mnemoscope.core.interrupts import postponed
-from mnemoscope.core.registry import find, registered
+from mnemoscope.core.registry import find, options_of, registered
 from mnemoscope.core.trust import Modules, trusted, trusting
+from mnemoscope.huggingface.saving import check_destination
 from mnemoscope.report.document import Report, Reproduce, Section
 from mnemoscope.studies.folder import Finished, claimed, known_result, options_yaml, write_result
 from mnemoscope.studies.notices import collected
 from mnemoscope.studies.trials import cpu_seconds
 
 if TYPE_CHECKING:
+    from mnemoscope.core.config import Config
+    from mnemoscope.lenses.lens import Lens, Result
     from mnemoscope.studies.study import Study
 
 # Seconds between pages of a study that shows what it has while it runs.
@@ -142,3 +152,73 @@ def _cores() -> int:
 def typed(value: Any) -> str:
     """A value as it is typed on a command line."""
     return shlex.quote(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+
+
+def lens(
+    name: str,
+    models: Any,
+    texts: str | Path | Sequence[str] | None = None,
+    out: str | Path | None = None,
+    *,
+    trust: Modules = None,
+    **options: Any,
+) -> Result:
+    """Look into models with a lens: ``lens("information", "runs/a", texts).figure()``.
+
+    ``models`` is one or a list of run folders, Hugging Face folders, names or objects; ``texts``
+    is a text, a list of them, or the path of a file with a text on each line. Which it takes, and
+    its ``options``, says ``mnemoscope lens NAME --help``. With ``out`` its page is written there.
+    """
+    with trusting(trust):
+        name = registered("lens", name)
+        chosen = options_of("lens", name).make(**options)
+        if out is not None:
+            check_destination(out)
+        given = list(models) if isinstance(models, list | tuple) else [models]
+        lines = _lines(texts)
+        kind: type[Lens] = find("lens", name)
+        kind.check(given, lines)
+        began = time.perf_counter()
+        result = kind.measure(given, lines or [], chosen)
+        if out is not None:
+            facts = {"lens": name, "texts": len(lines or []), **chosen.model_dump(mode="json")}
+            command = _lens_command(name, given, texts, Path(out), chosen)
+            seconds = time.perf_counter() - began
+            here = Reproduce.here(command, yaml.safe_dump(facts, sort_keys=False), seconds, 1)
+            names = [_called(model) for model in given]
+            document = Report(kind.title, kind.asked(names), kind.page(result), here)
+            report.write(document, out)
+            report.write_data(document, out)
+    return result
+
+
+def _lines(texts: str | Path | Sequence[str] | None) -> list[str] | None:
+    if isinstance(texts, Path):
+        return read_lines(texts)
+    return [texts] if isinstance(texts, str) else None if texts is None else list(texts)
+
+
+def _called(model: Any) -> str:
+    """What a page calls a model: the name of its folder, its memory, or its class."""
+    if isinstance(model, str | Path):
+        return Path(model).name
+    config = getattr(model, "config", None)
+    names = (getattr(config, name, None) for name in ("memory", "model_type"))
+    return next((name for name in names if isinstance(name, str)), type(model).__name__)
+
+
+def _lens_command(
+    name: str, models: Sequence[Any], texts: Any, folder: Path, options: Config
+) -> str:
+    """What is typed to get the same; FILE and MODEL stand for what was given in Python."""
+    words = ["mnemoscope lens", name]
+    for model in models:
+        words += ["--model", typed(model) if isinstance(model, str | Path) else "MODEL"]
+    if texts is not None:
+        words += ["--text", typed(texts) if isinstance(texts, Path) else "FILE"]
+    for option, value in options:
+        if option in options.model_fields_set:
+            shown = "FILE" if isinstance(value, list) else typed(value)
+            words += [f"--{option.replace('_', '-')}", shown]
+    words += [word for module in trusted() for word in ("--trust", module)]
+    return " ".join([*words, "--out", typed(folder)])

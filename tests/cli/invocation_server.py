@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mnemoscope.core.registry import LENSES
+
 # All that a command may import, so that no fork has to; none of them starts a thread.
 WARM = (
     *("torch", "accelerate", "transformers", "sacrebleu", "joblib", "plotly", "safetensors.torch"),
@@ -30,7 +32,7 @@ WARM = (
     *("mnemoscope.models.generation", "mnemoscope.models.translator", "mnemoscope.studies.sizes"),
     *("mnemoscope.huggingface.documents.memory", "mnemoscope.huggingface.infinite.memory"),
     *("mnemoscope.huggingface.loading", "mnemoscope.huggingface.texts"),
-    *("mnemoscope.studies.inspection", "mnemoscope.studies.asking"),
+    *(f"mnemoscope.lenses.{name}.lens" for name in LENSES),
 )
 # Processor time is what a busy machine does not change; the rest is for those who sleep.
 MOST_SECONDS, MOST_WAITING = 10, 60

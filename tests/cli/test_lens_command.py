@@ -55,7 +55,7 @@ def test_tags_that_do_not_fit_say_which_line_and_its_tokens(home, tmp_path, caps
     for name, tags, message in (
         ("change", "\n".join(["x y"] * len(lines)), "line 1 has 2 tags for 20 tokens: t h e"),
         ("change", "x y", f"1 lines of tags for {len(lines)} lines of text"),
-        ("information", "x y", "tags are for change and influence"),
+        ("information", "x y", "InformationOptions has no option 'tags'"),
     ):
         (tmp_path / "tags.txt").write_text(tags)
         more = ["--tags", str(tmp_path / "tags.txt"), "--out", str(tmp_path / "o")]
@@ -91,15 +91,33 @@ def test_two_models_are_held_against_each_other(home, tmp_path):
         (["waves", "--model", "one", "--length", "9"], "positions are too few"),
         (["waves", "--model", "one", "--length", "40", "--frequencies", "90"], "ask for at most"),
         (["waves", "--model", "one", "--model", "two"], "looks at one model"),
-        (["change", "--model", "one", "--tokens", "0"], "--tokens must be from 1 to"),
-        (["change", "--model", "one", "--tokens", "-1"], "--tokens must be from 1 to"),
-        (["change", "--model", "one", "--length", "1"], "--length must be from 2 to"),
-        (["change", "--model", "one", "--samples", "0"], "--samples must be from 2 to"),
-        (["information", "--model", "one", "--clusters", "-3"], "--clusters must be from 2 to"),
-        (["waves", "--model", "one", "--frequencies", "0"], "--frequencies must be from 1 to"),
+        (
+            ["change", "--model", "one", "--tokens", "0"],
+            "tokens: input should be greater than or equal to 1",
+        ),
+        (
+            ["change", "--model", "one", "--tokens", "-1"],
+            "tokens: input should be greater than or equal to 1",
+        ),
+        (
+            ["change", "--model", "one", "--length", "1"],
+            "length: input should be greater than or equal to 2",
+        ),
+        (
+            ["change", "--model", "one", "--samples", "0"],
+            "samples: input should be greater than or equal to 2",
+        ),
+        (
+            ["information", "--model", "one", "--clusters", "-3"],
+            "clusters: input should be greater than or equal to 2",
+        ),
+        (
+            ["waves", "--model", "one", "--frequencies", "0"],
+            "frequencies: input should be greater than or equal to 1",
+        ),
     ],
 )
-def test_mistakes_give_one_message_and_exit_two(
+def test_a_lens_refuses_wrong_models_and_options_in_one_message(
     arguments, message, home, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(home)

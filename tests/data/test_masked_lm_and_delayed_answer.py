@@ -64,7 +64,7 @@ def test_an_encoder_knows_positions_as_it_is_told(kind):
 
 
 def test_influence_of_a_token_keeps_rotary_positions():
-    from mnemoscope.lenses.influence import record, rerun
+    from mnemoscope.lenses.influence.lens import record, rerun
     from mnemoscope.open import open_reader
 
     torch.manual_seed(0)

@@ -37,7 +37,8 @@ PAGES += ["lenses/retention.md"]
 WITH_TRANSFORMERS = ["memories.md", "give-documents.md", "give-infinite.md"]
 
 LENSES = [
-    f"lenses/{name}.md" for name in ("capture", "similarity", "information", "change", "waves")
+    f"lenses/{name}.md"
+    for name in ("index", "capture", "similarity", "information", "change", "waves")
 ]
 
 

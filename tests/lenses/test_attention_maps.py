@@ -6,7 +6,7 @@ import torch
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.attention_maps import AttentionMaps
+from mnemoscope.lenses.attention_maps.lens import AttentionMaps
 from mnemoscope.memories.pattern import Pattern
 from mnemoscope.models.model import SequenceModel
 
@@ -57,10 +57,10 @@ def test_an_image_is_seen_from_a_pixel() -> None:
     assert len(found.figure().layout.sliders[0].steps) == 2
 
 
-def test_mistakes_are_named() -> None:
+def test_attention_maps_refuse_other_models_lengths_and_sizes() -> None:
     with pytest.raises(UserError, match="nothing was observed yet"):
         AttentionMaps().result()
-    with pytest.raises(UserError, match="gru memory has no looks"):
+    with pytest.raises(UserError, match=r"those of a sparse model.*gru memory"):
         AttentionMaps().observe(ms.build("gru", vocab=9), torch.zeros(1, 4, dtype=torch.long))
     lens = AttentionMaps()
     lens.observe(small(), torch.zeros(1, 8, dtype=torch.long))

@@ -8,10 +8,10 @@ import mnemoscope as ms
 from mnemoscope.activations.capture import Observed, capture
 from mnemoscope.activations.hooks import watch
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.change import Change
-from mnemoscope.lenses.influence import Influence, record, rerun
-from mnemoscope.lenses.neighbours import Neighbours
-from mnemoscope.lenses.occurrences import Occurrences
+from mnemoscope.lenses.change.lens import Change
+from mnemoscope.lenses.influence.lens import Influence, record, rerun
+from mnemoscope.lenses.neighbours.lens import Neighbours
+from mnemoscope.lenses.occurrences.lens import Occurrences
 from mnemoscope.lenses.statistics.groups import by_frequency, by_tags, counted, everything
 from mnemoscope.open import open_reader
 from tiny_models import VOCAB, tiny
@@ -184,7 +184,7 @@ def test_occurrences_are_drawn_by_layer_with_a_slider():
     for seen in capture(model, list(texts.split(10)), sites=SITES):
         lens.observe(seen)
     found = lens.result()
-    assert found.places.shape == (4, len(found.words), 2)
+    assert found.coordinates.shape == (4, len(found.words), 2)
     figure = found.figure()
     assert [step.label.split(" ")[0] for step in figure.layout.sliders[0].steps] == [
         "embeddings",

@@ -9,7 +9,7 @@ import torch
 import mnemoscope as ms
 from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.gates import Gates
+from mnemoscope.lenses.gates.lens import Gates
 
 
 def test_capture_sees_what_the_module_returned_and_leaves_nothing_behind() -> None:
@@ -84,11 +84,11 @@ def test_result_becomes_a_table_and_figures() -> None:
     assert np.asarray(picture).shape == (4, 3)
 
 
-def test_wrong_use_is_explained() -> None:
+def test_gates_refuse_other_memories_layers_and_lengths() -> None:
     tokens = torch.randint(5, (2, 3))
-    with pytest.raises(UserError, match="no gates"):
+    with pytest.raises(UserError, match="gates are those of LSTM and GRU"):
         Gates().observe(ms.build("transformer", vocab=5), tokens)
-    with pytest.raises(UserError, match="no gates"):
+    with pytest.raises(UserError, match="gates are those of LSTM and GRU"):
         Gates().observe(ms.build("rnn", vocab=5), tokens)
     with pytest.raises(UserError, match="layers 0 to 0"):
         Gates(layer=1).observe(ms.build("gru", vocab=5), tokens)

@@ -65,7 +65,7 @@ def test_a_head_built_to_look_back_is_found_with_its_offset_pairs_and_phase(back
     # Their waves have the periods of the pairs, and differ by the phase of the offset.
     assert found.components is not None
     left, right = found.components.left[0, 0], found.components.right[0, 0]
-    for known in found.components.periods()[:, 0, 0].ravel():
+    for known in found.components.periods[:, 0, 0].ravel():
         assert min(abs(known - period(p)) / period(p) for p in pairs) < 0.2
     for wave, shifted in zip(left, right, strict=True):
         power = np.abs(np.fft.rfft((wave - wave.mean()) * np.hanning(len(wave)), 4096)) ** 2

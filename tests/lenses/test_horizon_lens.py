@@ -8,7 +8,7 @@ import torch
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.horizon import Horizon, HorizonResult, waves
+from mnemoscope.lenses.horizon.lens import Horizon, HorizonResult, waves
 
 WINDOW, AGES = 8, 6
 

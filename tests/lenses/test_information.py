@@ -130,7 +130,7 @@ def test_layers_of_a_model_tell_of_tokens_positions_and_neighbours():
     ]
 
 
-def test_bad_input():
+def test_information_refuses_few_samples_and_unknown_targets():
     with pytest.raises(UserError, match="unknown target 'tokn'; did you mean 'token'"):
         Information(("tokn",))
     with pytest.raises(UserError, match="nothing was observed"):

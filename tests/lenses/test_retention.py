@@ -188,7 +188,7 @@ def test_figures_and_tables_hold_the_controls() -> None:
     assert {"bits", "low", "high", "blanked", "shuffled", "bytes"} <= set(found.by_age.table()[0])
 
 
-def test_mistakes() -> None:
+def test_retention_refuses_what_cannot_be_asked() -> None:
     stream = Ledger(TASK).stream()
     with pytest.raises(UserError, match="too few for 16 pairs"):
         ask(stream, items=(1, 16))

@@ -178,7 +178,7 @@ def test_layer_norms_of_real_models_never_fail_it():
     assert len(found.table()) == 6 * 7
 
 
-def test_bad_input():
+def test_similarity_refuses_few_samples_constants_and_unknown_names():
     x, y = pair(7)
     with pytest.raises(UserError, match="12 samples are too few for x, which has 12"):
         measure(x[:12], y[:12], parts=2)
@@ -188,7 +188,7 @@ def test_bad_input():
         Similarity().result()
     with pytest.raises(UserError, match="nothing was captured at 'z'"):
         Similarity([("x", "z")]).observe(observed({"x": x, "y": y}))
-    with pytest.raises(UserError, match="needs two places"):
+    with pytest.raises(UserError, match="needs two sites"):
         Similarity().observe(observed({"x": x}))
     with pytest.raises(UserError, match="unknown measure"):
         measure(x, y).figure("pwca")

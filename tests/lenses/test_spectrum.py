@@ -11,19 +11,18 @@ import mnemoscope as ms
 from mnemoscope.activations.attention_inputs import capture_attention_inputs
 from mnemoscope.activations.fixed_length import cut, lay
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.positions.fourier import (
+from mnemoscope.lenses.positions.fourier import only_band, spectra
+from mnemoscope.lenses.positions.frequencies import (
     OCTAVES,
     band_names,
     band_shares,
     frequencies,
-    only_band,
     peak,
-    spectra,
     window_size,
 )
 from mnemoscope.lenses.positions.means import PositionMeans
 from mnemoscope.lenses.positions.position_table import position_table
-from mnemoscope.lenses.spectrum import Spectrum
+from mnemoscope.lenses.spectrum.lens import Spectrum
 from mnemoscope.lenses.waves.bands import Band, Filter, effects, octaves, taken_off
 from mnemoscope.lenses.waves.lens import Waves
 from mnemoscope.lenses.waves.losses import loss_of

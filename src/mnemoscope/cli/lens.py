@@ -6,141 +6,115 @@ Nothing here imports torch before a command has understood what it was asked for
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from mnemoscope.cli.app import app
-from mnemoscope.cli.options import Options, Trust, check_file, examples, pairs, within
-from mnemoscope.core.bounded import read_text
+from mnemoscope.cli.options import (
+    Options,
+    Trust,
+    check_file,
+    examples,
+    pairs,
+    show_options,
+    within,
+)
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.registry import KINDS, find
+from mnemoscope.core.registry import KINDS, LENSES, find, options_of, registered
 from mnemoscope.core.trust import trusting
 from mnemoscope.huggingface.saving import check_destination
 
-# Tokens read at once, clusters, frequencies; tokens read in all; bytes of a text.
-MOST, MOST_TOKENS, MOST_TEXT = 1 << 20, 1 << 40, 1 << 30
+MOST = 1 << 20
+# Rows of a table that are shown where no page is written.
+MOST_ROWS = 40
+HELP = ("--help", "-h")
 
 
 @app.command(
     name="lens",
+    # What help shows depends on the name of the lens.
+    help_flags=(),
+    usage="Usage: mnemoscope lens NAME --model MODEL [--text FILE] [--out DIR] [OPTIONS]",
     help_epilogue=examples(
-        "mnemoscope lens information --model runs/text-attention --text book.txt --out seen",
+        "mnemoscope lens information --model runs/text-transformer --text book.txt --out seen",
         "mnemoscope lens similarity --model runs/a --model runs/b --text book.txt --out seen",
-        "mnemoscope lens influence --model folder/of/a/model --text book.txt --out seen",
         "mnemoscope lens waves --model folder/of/a/model --text book.txt --length 256 --out seen",
-        "mnemoscope lens retention --model runs/recall-gru --model gpt2 --ages 1,8,64 --out seen",
+        "mnemoscope lens alignment --model runs/translation-luong --text pairs.txt --out seen",
+        "mnemoscope lens retention --model runs/recall-gru --model gpt2 --ages 1,8,64",
     ),
 )
 def look(
-    name: Literal["information", "similarity", "change", "influence", "waves", "retention"],
-    /,
-    *options: Options,
-    model: list[str],
-    out: Path,
+    *words: Options,
+    model: Annotated[list[str] | None, Parameter(negative=())] = None,
     text: Path | None = None,
-    sites: str = "embeddings,layer.*.out",
-    length: int = 128,
-    tokens: int = 50_000,
-    clusters: int | None = None,
-    samples: int | None = None,
-    tags: Path | None = None,
-    frequencies: int | None = None,
+    out: Path | None = None,
     trust: Trust = None,
 ) -> None:
-    """Look inside a model, or at two of them side by side, while they read a text.
-
-    The lens retention needs no text: it tells models things and asks for them later, in bits per
-    byte that they carry. Its options (--ages, --items, --overwrites, --values, --episodes …) can
-    follow by name: see "mnemoscope list retention".
+    """Look inside models with one of the lenses below: NAME --model … and options by name.
 
     Parameters
     ----------
-    name
-        What to ask: information, similarity, change, influence, waves or retention.
+    words
+        The name of a lens, then its options: "mnemoscope lens NAME --help" shows them.
     model
         A run folder, a Hugging Face folder, or a name on its hub; similarity takes two as well,
         retention any number.
-    out
-        A new folder for report.html and the tables.
     text
-        A text file; every line is read on its own, for waves all of them one after the other.
-    sites
-        Places to look at, parted by commas; globs work.
-    length
-        Longer lines are read in pieces of so many tokens.
-    tokens
-        About how many tokens to read at most.
-    clusters
-        Clusters per layer, for information; by default one for 50 tokens, at most 1000.
-    samples
-        Tokens per group of frequency, for change and influence; by default as many as allow
-        the four largest groups to be compared.
-    tags
-        A file with a line for every line of the text and in it a tag for every token, such as its
-        part of speech: for change and influence by tag instead of by frequency.
-    frequencies
-        At least so many frequencies, for waves; by default those of windows of 64 tokens.
+        A text file, for lenses that read: a text on every line; for lenses on translators a
+        source sentence, or source and target parted by a tab.
+    out
+        A new folder for report.html and the tables; without it the numbers are shown.
     """
-    within("length", length, 2, MOST)
-    within("tokens", tokens, 1, MOST_TOKENS)
-    within("clusters", clusters, 2, MOST)
-    within("samples", samples, 2, MOST_TOKENS)
-    within("frequencies", frequencies, 1, MOST)
-    check_destination(out)
-    if name == "retention":
-        if text is not None:
-            raise UserError("retention reads no text: leave --text out")
-        return _say_page(_ask_retention(model, out, trust, pairs(options)))
-    if options:
-        raise UserError(f"the lens {name} has no option {options[0]}")
-    if text is None:
-        raise UserError("give a text to read: --text FILE")
-    if name != "similarity" and len(model) > 1:
-        raise UserError(f"{name} looks at one model")
-    if tags is not None and name not in ("change", "influence"):
-        raise UserError(f"tags are for change and influence, not for {name}")
-    lines = _lines(text)
-    if not lines:
-        raise UserError(f"{text} is empty: there is nothing to read")
-    tagged = [line.split() for line in _lines(tags)] if tags else None
-    from mnemoscope.api import lens as run_lens
+    console = Console()
+    if words and words[0] in HELP:
+        return _show_lenses(console)
+    if not words or words[0].startswith("-"):
+        raise UserError("name a lens: mnemoscope lens NAME …; mnemoscope lens --help lists them")
+    with trusting(trust):
+        name = registered("lens", words[0])
+        kind = options_of("lens", name)
+    if any(word in HELP for word in words):
+        line = LENSES[name].line if name in LENSES else "a lens of your own"
+        console.print(f"mnemoscope lens {name} --model MODEL [--text FILE] [--out DIR] …", "")
+        return show_options(console, f"lens {name}", line, kind)
+    options = pairs(words[1:])
+    chosen = kind.make(**options)
+    if not model:
+        raise UserError("name a model: --model RUN, a Hugging Face folder, or a name on its hub")
+    if out is not None:
+        check_destination(out)
+    for file in (text, *(value for _, value in chosen)):
+        if isinstance(file, Path):
+            check_file(file)
+    from mnemoscope.api import lens
 
-    chosen: dict[str, Any] = {
-        "clusters": clusters,
-        "samples": samples,
-        "length": length,
-        "tokens": tokens,
-        "frequencies": frequencies,
-    }
-    chosen |= {"tags": tagged} if tagged else {}
-    places = [site.strip() for site in sites.split(",")]
-    return _say_page(run_lens(name, model, lines, out, trust=trust, sites=places, **chosen))
+    result = lens(name, model, text, out, trust=trust, **options)
+    if out is not None:
+        page = escape(str((out / "report.html").absolute()))
+        return console.print(f"[bold]page[/bold]  {page}", soft_wrap=True)
+    return _show_records(console, result.table())
 
 
-def _ask_retention(
-    models: list[str], out: Path, trust: list[str] | None, options: dict[str, str]
-) -> Path:
-    from mnemoscope.lenses.retention.episodes import RetentionOptions
-
-    chosen = RetentionOptions.make(**options)
-    from mnemoscope.api import lens as run_lens
-
-    given = {name: getattr(chosen, name) for name in options}
-    return run_lens("retention", models, (), out, trust=trust, **given)
+def _show_lenses(console: Console) -> None:
+    app.help_print(["lens"])
+    table = Table(title="lenses", title_justify="left", box=None, show_header=False)
+    for name, entry in LENSES.items():
+        table.add_row(f"[bold]{name}", escape(entry.line))
+    console.print(table, "", "Options of one of them: [bold]mnemoscope lens NAME --help")
 
 
-def _say_page(page: Path) -> None:
-    Console().print(f"[bold]page[/bold]  {escape(str(page.absolute()))}", soft_wrap=True)
-
-
-def _lines(path: Path) -> list[str]:
-    """The lines of a file that are not empty."""
-    check_file(path)
-    lines = [line.strip() for line in read_text(path, MOST_TEXT).splitlines()]
-    return [line for line in lines if line]
+def _show_records(console: Console, rows: list[dict[str, Any]]) -> None:
+    table = Table(*(escape(str(column)) for column in rows[0]), box=None)
+    for row in rows[:MOST_ROWS]:
+        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values())
+        table.add_row(*(escape(cell) for cell in cells))
+    console.print(table)
+    if len(rows) > MOST_ROWS:
+        console.print(f"… and {len(rows) - MOST_ROWS} more rows: --out DIR writes all of them")
 
 
 @app.command(

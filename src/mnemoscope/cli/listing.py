@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from mnemoscope.cli.app import app
-from mnemoscope.cli.options import examples
+from mnemoscope.cli.options import examples, show_options
 from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.core.registry import KINDS, find
+from mnemoscope.core.registry import KINDS, options_of
 
 PLURALS = {
     "memories": "memory",
@@ -53,45 +52,20 @@ def list_names(name: str | None = None, /) -> None:
         console.print("Options of one of them: [bold]mnemoscope list NAME")
         return None
     meant = {kind: canonical(kind, name) for kind in KINDS}
-    known_as = [kind for kind in KINDS if kind != "lens" and meant[kind] in KINDS[kind]]
+    known_as = [kind for kind in KINDS if meant[kind] in KINDS[kind]]
     for kind in known_as:  # a study may have the name of its task
-        name = meant[kind]
-        twice = len(known_as) > 1 or name in KINDS["lens"]
-        shown = f"{kind} {name}" if twice else name
-        _show_options(console, shown, KINDS[kind][name].line, find(kind, name))
-    name = meant["lens"]
-    if name in KINDS["lens"]:
-        _show_lens(console, name, f"lens {name}" if known_as else name)
-    if known_as or name in KINDS["lens"]:
+        shown = f"{kind} {meant[kind]}" if len(known_as) > 1 else meant[kind]
+        line = KINDS[kind][meant[kind]].line
+        show_options(console, shown, line, options_of(kind, meant[kind]))
+    if known_as:
         return None
     if name == "training":
         from mnemoscope.training.config import Training
 
-        return _show_options(console, name, "how any model is trained", Training)
+        return show_options(console, name, "how any model is trained", Training)
     known = [*PLURALS, "training", *itertools.chain(*KINDS.values())]
     raise UserError(f"unknown name {name!r}; {suggestion(name, known)}")
 
 
 def _plural(kind: str) -> str:
     return next(plural for plural, one in PLURALS.items() if one == kind)
-
-
-def _show_lens(console: Console, name: str, shown: str) -> None:
-    line = KINDS["lens"][name].line
-    if name != "retention":
-        console.print(f"[bold]{shown}[/bold]: {escape(line)}")
-        return
-    from mnemoscope.lenses.retention.episodes import RetentionOptions
-
-    _show_options(console, shown, line, RetentionOptions)
-
-
-def _show_options(console: Console, name: str, line: str, kind: Any) -> None:
-    console.print(f"[bold]{name}[/bold]: {escape(line)}")
-    table = Table(box=None)
-    for title in ("option", "type", "default", "meaning"):
-        table.add_column(title, overflow="fold")
-    for option, *facts in kind.options():
-        if option != "memory":
-            table.add_row(f"--{option.replace('_', '-')}", *(escape(fact) for fact in facts))
-    console.print(table)

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from mnemoscope.core.aliases import renamed
 from mnemoscope.core.config import Config
@@ -79,3 +82,15 @@ def configs(given: dict[str, str], *kinds: type[Config]) -> list[Any]:
         kind.make(**{name: value for name, value in given.items() if name in kind.model_fields})
         for kind in kinds
     ]
+
+
+def show_options(console: Console, name: str, line: str, kind: type[Config]) -> None:
+    """Print what a named thing is, and its options."""
+    console.print(f"[bold]{name}[/bold]: {escape(line)}")
+    table = Table(box=None)
+    for title in ("option", "type", "default", "meaning"):
+        table.add_column(title, overflow="fold")
+    for option, *facts in kind.options():
+        if option != "memory":
+            table.add_row(f"--{option.replace('_', '-')}", *(escape(fact) for fact in facts))
+    console.print(table)

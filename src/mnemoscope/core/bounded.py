@@ -24,6 +24,8 @@ from mnemoscope.core.files import write_whole
 MOST_TEXT = 256 * 2**10
 # What a study computed.
 MOST_JSON = 256 * 2**20
+# A text that is read line by line.
+MOST_LINES = 2**30
 _DEEPEST = 64
 _LONGEST_NUMBER = 64
 
@@ -66,6 +68,12 @@ def read_text(path: str | Path, most: int = MOST_TEXT) -> str:
         return read_bytes(path, most).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def read_lines(path: str | Path, most: int = MOST_LINES) -> list[str]:
+    """The lines of a UTF-8 file that are not empty, without spaces around them."""
+    lines = [line.strip() for line in read_text(path, most).splitlines()]
+    return [line for line in lines if line]
 
 
 def read_json(path: str | Path, remedy: str, most: int = MOST_JSON) -> Any:

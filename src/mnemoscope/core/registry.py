@@ -32,11 +32,15 @@ def check_format(found: Any, what: str = "it") -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a named thing lives, one line on what it is, and the name people know it by."""
+    """Where a named thing lives, one line on what it is, and the name people know it by.
+
+    ``options`` is where the options of a lens live, in a file that imports no torch.
+    """
 
     path: str
     line: str
     label: str = ""
+    options: str = ""
 
 
 MEMORIES = {
@@ -129,46 +133,80 @@ TASKS = {
 
 LENSES = {
     "retention": Entry(
-        "mnemoscope.lenses.retention.lens:Retention", "bits recalled by age, per byte carried"
+        "mnemoscope.lenses.retention.lens:Retention",
+        "bits recalled by age, per byte carried",
+        options="mnemoscope.lenses.retention.episodes:RetentionOptions",
     ),
     "horizon": Entry(
-        "mnemoscope.lenses.horizon:Horizon", "what can be read off a state, by age and frequency"
+        "mnemoscope.lenses.horizon.lens:Horizon",
+        "what can be read off a state, by age and frequency",
+        options="mnemoscope.lenses.horizon.result:HorizonOptions",
     ),
-    "gates": Entry("mnemoscope.lenses.gates:Gates", "how far LSTM and GRU gates open over time"),
+    "gates": Entry(
+        "mnemoscope.lenses.gates.lens:Gates",
+        "how far LSTM and GRU gates open over time",
+        options="mnemoscope.lenses.gates.result:GatesOptions",
+    ),
     "attention_maps": Entry(
-        "mnemoscope.lenses.attention_maps:AttentionMaps", "where the heads of a sparse model look"
+        "mnemoscope.lenses.attention_maps.lens:AttentionMaps",
+        "attention mass of a sparse model, layer by layer",
+        options="mnemoscope.lenses.attention_maps.result:AttentionMapsOptions",
     ),
     "alignment": Entry(
-        "mnemoscope.lenses.alignment:Alignment", "where a translator looks for each word it says"
+        "mnemoscope.lenses.alignment.lens:Alignment",
+        "attention of a translator on the source, word by word",
+        options="mnemoscope.lenses.lens:PairOptions",
     ),
     "information": Entry(
-        "mnemoscope.lenses.information.lens:Information", "nats that layers know of what was read"
+        "mnemoscope.lenses.information.lens:Information",
+        "nats that layers know of what was read",
+        options="mnemoscope.lenses.information.result:InformationOptions",
     ),
     "change": Entry(
-        "mnemoscope.lenses.change:Change", "how much tokens change from layer to layer"
+        "mnemoscope.lenses.change.lens:Change",
+        "how much tokens change from layer to layer",
+        options="mnemoscope.lenses.change.result:GroupedOptions",
     ),
     "influence": Entry(
-        "mnemoscope.lenses.influence:Influence", "how much tokens change each other, by layer"
+        "mnemoscope.lenses.influence.lens:Influence",
+        "how much tokens change each other, by layer",
+        options="mnemoscope.lenses.change.result:GroupedOptions",
     ),
     "neighbours": Entry(
-        "mnemoscope.lenses.neighbours:Neighbours", "what neighbours in a layer's space share"
+        "mnemoscope.lenses.neighbours.lens:Neighbours",
+        "what neighbours in a layer's space share",
+        options="mnemoscope.lenses.neighbours.result:NeighboursOptions",
     ),
     "occurrences": Entry(
-        "mnemoscope.lenses.occurrences:Occurrences", "a few tokens drawn layer by layer"
+        "mnemoscope.lenses.occurrences.lens:Occurrences",
+        "a few tokens drawn layer by layer",
+        options="mnemoscope.lenses.occurrences.result:OccurrencesOptions",
     ),
     "similarity": Entry(
-        "mnemoscope.lenses.similarity.lens:Similarity", "how far apart layers and models are"
+        "mnemoscope.lenses.similarity.lens:Similarity",
+        "how far apart layers and models are",
+        options="mnemoscope.lenses.similarity.result:SimilarityOptions",
     ),
     "spectrum": Entry(
-        "mnemoscope.lenses.spectrum:Spectrum", "waves along positions in what layers hold"
+        "mnemoscope.lenses.spectrum.lens:Spectrum",
+        "waves along positions in what layers hold",
+        options="mnemoscope.lenses.spectrum.result:SpectrumOptions",
     ),
     "heads": Entry(
-        "mnemoscope.lenses.heads.lens:Heads", "how heads look at relative positions, and by what"
+        "mnemoscope.lenses.heads.lens:Heads",
+        "how heads attend to relative positions, and by what",
+        options="mnemoscope.lenses.heads.result:HeadsOptions",
     ),
     "waves": Entry(
-        "mnemoscope.lenses.waves.lens:Waves", "spectra, heads, survival and filters in one reading"
+        "mnemoscope.lenses.waves.lens:Waves",
+        "spectra, heads, survival and filters in one reading",
+        options="mnemoscope.lenses.waves.result:WavesOptions",
     ),
-    "reach": Entry("mnemoscope.lenses.reach:Reach", "what each word of a translation depends on"),
+    "reach": Entry(
+        "mnemoscope.lenses.reach.lens:Reach",
+        "what each word of a translation depends on",
+        options="mnemoscope.lenses.lens:PairOptions",
+    ),
 }
 
 STUDIES = {
@@ -338,9 +376,24 @@ def find(kind: str, name: str) -> Any:
         raise UserError(
             f"cannot load {kind} {name!r} from {path!r}: {type(error).__name__}: {error}"
         ) from error
-    if kind != "lens" and not (isinstance(found, type) and issubclass(found, Config)):
-        raise UserError(f"{path!r} is no {kind}: it must be a class that extends Config")
+    config = getattr(found, "Options", None) if kind == "lens" else found
+    if not (isinstance(config, type) and issubclass(config, Config)):
+        base = "mnemoscope.lenses.lens.Lens" if kind == "lens" else "Config"
+        raise UserError(f"{path!r} is no {kind}: it must be a class that extends {base}")
     return found
+
+
+def options_of(kind: str, name: str) -> type[Config]:
+    """The class that has the options of a named thing; for a lens of ours no torch is imported."""
+    entry = KINDS[kind].get(registered(kind, name))
+    options: type[Config]
+    if entry is not None and entry.options:
+        module, attribute = parts_of(entry.options)
+        options = getattr(importlib.import_module(module), attribute)
+    else:
+        found = find(kind, name)
+        options = found.Options if kind == "lens" else found
+    return options
 
 
 def _registered_all(kind: str) -> AfterValidator:

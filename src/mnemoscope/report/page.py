@@ -124,6 +124,17 @@ def _figure(part: Figure, number: int) -> str:
     )
 
 
+def fragment(part: Figure) -> str:
+    """A figure and the first of its data on their own, with all that a notebook needs."""
+    import plotly.io
+
+    drawn = plotly.io.to_html(part.figure, full_html=False, include_plotlyjs=True)
+    rows = part.table()
+    few = Table(rows.name, rows.columns, rows.rows[:MOST_ROWS], rows.caption)
+    caption = f"<b>{escape(part.name)}</b> {escape(part.caption)}"
+    return f"<figure>{drawn}<figcaption>{caption}</figcaption>{_data(few)}</figure>"
+
+
 def _data(table: Table) -> str:
     if len(table.rows) > MOST_ROWS:
         return ""

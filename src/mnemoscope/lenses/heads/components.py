@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.weights import project
+from mnemoscope.core.arrays import Floats
 from mnemoscope.lenses.heads.factors import Factors
-
-Floats = NDArray[np.float64]
+from mnemoscope.lenses.positions.fourier import spectra
+from mnemoscope.lenses.positions.frequencies import frequencies
 
 
 def components(
@@ -48,4 +48,16 @@ def components(
         table = table.double() - table.double().mean(0)
         for name, side in (("table_left", factors.left), ("table_right", factors.right)):
             found[name] = chosen(table @ side[:, :-1] * root)
+    return found
+
+
+def periods(left: Floats, right: Floats) -> Floats:
+    """Tokens in the strongest wave of curves (…, J, T), left and right: (2, …, J).
+
+    From all positions at once: a single component may have waves longer than a window.
+    """
+    both = torch.from_numpy(np.stack((left, right)))
+    size = both.shape[-1]
+    power = spectra(both.unsqueeze(-1), size).abs().square().mean((-1, -3)).numpy()
+    found: Floats = 1 / frequencies(size)[power.argmax(-1)]
     return found

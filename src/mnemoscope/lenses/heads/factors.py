@@ -13,12 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.weights import HeadWeights, project
-
-Floats = NDArray[np.float64]
+from mnemoscope.core.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +62,9 @@ def paper_shift(
         columns = (signal @ left).to(vectors.dtype) @ vectors
         fade = torch.hann_window(len(signal), dtype=torch.float64)[:, None]
         power = torch.fft.fft(columns * fade, dim=0).abs().square()  # (T, D)
-        places = 2 * torch.pi * torch.fft.fftfreq(len(signal), dtype=torch.float64)
-        wave = places.abs() > 2 * torch.pi / len(signal)
-        shift = values.angle() / places[wave, None]
+        omega = 2 * torch.pi * torch.fft.fftfreq(len(signal), dtype=torch.float64)
+        wave = omega.abs() > 2 * torch.pi / len(signal)
+        shift = values.angle() / omega[wave, None]
         shifts.append(weighted_median(shift.numpy().ravel(), power[wave].numpy().ravel()))
     return np.array(shifts)
 

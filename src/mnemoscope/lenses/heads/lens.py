@@ -7,6 +7,7 @@ Shapes: B texts, H heads, T positions, E width of a head, D width.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,27 @@ from mnemoscope.activations.fixed_length import FixedLengthTexts, by_position, c
 from mnemoscope.activations.hooks import Seen, watch
 from mnemoscope.activations.weights import HeadWeights, head_weights
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.heads.components import components
+from mnemoscope.lenses.heads.components import components, periods
 from mnemoscope.lenses.heads.factors import factor, paper_shift
 from mnemoscope.lenses.heads.offsets import Offsets, delays, lags
-from mnemoscope.lenses.heads.result import TERMS, Components, HeadsResult, PaperShift, Rotary
-from mnemoscope.lenses.heads.score_decomposition import terms
+from mnemoscope.lenses.heads.result import (
+    TERMS,
+    Components,
+    HeadsOptions,
+    HeadsResult,
+    PaperShift,
+    Rotary,
+)
+from mnemoscope.lenses.heads.score_decomposition import decompose
 from mnemoscope.lenses.heads.sums import LayerSums
-from mnemoscope.lenses.positions.fourier import window_size
+from mnemoscope.lenses.inputs import fixed_length
+from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.positions.frequencies import window_size
 from mnemoscope.lenses.positions.position_table import position_table
 from mnemoscope.open import Reader, open_reader
 
 
-class Heads:
+class Heads(Lens):
     """Look at the heads of a model: ``observe`` it reading texts, then ``result``.
 
     Texts are joined and cut to ``length`` tokens, at most ``texts`` of them. Offsets up to
@@ -41,6 +51,20 @@ class Heads:
     least so many. ``parts`` components of every head are kept; the terms of the scores are
     computed on ``explained`` texts, the paper's shift for the ``paper`` strongest heads.
     """
+
+    title = "Heads"
+    question = "How does the attention of the heads of {models} depend on relative positions?"
+    Options = HeadsOptions
+
+    @classmethod
+    def measure(
+        cls, models: Sequence[Any], texts: Sequence[str], options: HeadsOptions
+    ) -> HeadsResult:
+        """Let one model read texts of one length."""
+        given = fixed_length(models[0], texts, options)
+        lens = cls(length=given.length, texts=given.count, **options.chosen())
+        lens.observe(given.reader, given.texts)
+        return lens.result()
 
     def __init__(
         self,
@@ -65,22 +89,22 @@ class Heads:
     def observe(self, model: Any, inputs: Any, *, tokenizer: Any = None, batch: int = 8) -> None:
         """Let the model read texts, token ids, or tensors (N, T)."""
         reader = open_reader(model, tokenizer)
-        pieces = cut(reader, inputs, self.length, self.texts)
-        self.begin(reader, pieces)
-        for tokens in pieces.batches(batch):
+        fixed = cut(reader, inputs, self.length, self.texts)
+        self.begin(reader, fixed)
+        for tokens in fixed.batches(batch):
             self.read(tokens)
         self.explain()
 
-    def begin(self, reader: Reader, pieces: FixedLengthTexts) -> None:
+    def begin(self, reader: Reader, fixed: FixedLengthTexts) -> None:
         """Get ready for a model and the texts that it will read."""
         if self.layers:
             raise UserError("a lens on heads looks at one model once: make another")
         attentions(reader.model)  # none is an error here and now
-        self.reader, self.pieces = reader, pieces
-        self.size = window_size(pieces.positions, self.window, self.frequencies)
+        self.reader, self.fixed = reader, fixed
+        self.size = window_size(fixed.positions, self.window, self.frequencies)
         self.weights: dict[int, HeadWeights] = {}
         try:
-            self.weights = head_weights(reader, pieces.tokens)
+            self.weights = head_weights(reader, fixed.tokens)
         except UserError as error:
             # All that is read off scores can be had without weights; the result says what cannot.
             self._without = str(error)
@@ -91,7 +115,7 @@ class Heads:
 
         Comes back what queries and keys were made from, they themselves, and ``sites``: (B, T', D).
         """
-        model, kept = self.reader.model, self.pieces.kept
+        model, kept = self.reader.model, self.fixed.kept
         made: Seen = {}
 
         def hear(heard: AttentionInputs) -> None:
@@ -102,7 +126,7 @@ class Heads:
                     f"layer {heard.layer} is run more than once in one reading (its weights are "
                     "tied to those of other layers): what it did in each cannot be told apart"
                 )
-            self._hear(heard)
+            self._take(heard)
             made[f"{name}.q"] = heard.queries.transpose(1, 2).flatten(2)
             made[f"{name}.k"] = heard.keys[:, :: heard.shared].transpose(1, 2).flatten(2)
 
@@ -113,10 +137,10 @@ class Heads:
             self.reader.read(tokens)
         laid = {n: by_position(n, v, tokens.shape)[:, kept] for n, v in seen.items()} | made
         for number, layer in self.layers.items():
-            layer.see(laid[f"layer.{number}.attention.in"])
+            layer.add_inputs(laid[f"layer.{number}.attention.in"])
         return laid
 
-    def _hear(self, heard: AttentionInputs) -> None:
+    def _take(self, heard: AttentionInputs) -> None:
         if not bool(torch.isfinite(heard.queries).all() and torch.isfinite(heard.keys).all()):
             raise UserError(f"layer {heard.layer} holds NaN or infinite values")
         if heard.layer not in self.layers:
@@ -128,7 +152,7 @@ class Heads:
             else:
                 offsets = Offsets(heard.visible)
             self.layers[heard.layer] = LayerSums(heard, offsets, weights)
-        self.layers[heard.layer].hear(heard)
+        self.layers[heard.layer].add_scores(heard)
 
     @torch.no_grad()
     def explain(self) -> None:
@@ -138,11 +162,11 @@ class Heads:
 
         def hear(heard: AttentionInputs) -> None:
             layer = self.layers[heard.layer]
-            few = heard.kept(self.pieces.kept)
-            found[heard.layer].append(terms(few, *means[heard.layer], layer.offsets))
+            few = heard.kept(self.fixed.kept)
+            found[heard.layer].append(decompose(few, *means[heard.layer], layer.offsets))
 
         with capture_attention_inputs(self.reader.model, hear):
-            for tokens in self.pieces.some(self.explained).batches(4):
+            for tokens in self.fixed.some(self.explained).batches(4):
                 self.reader.read(tokens)
         # (texts, terms and all, H) -> shares (terms, H)
         self.shares = {n: torch.cat(parts).sum(0) for n, parts in found.items()}
@@ -168,9 +192,9 @@ class Heads:
         result = HeadsResult(
             model=self.reader.name,
             texts=count,
-            positions=self.pieces.positions,
+            positions=self.fixed.positions,
             offsets=layers[0].offsets.offsets[near].astype(np.float64),
-            terms={name: explained[:, place] / whole for place, name in enumerate(TERMS)},
+            terms={name: explained[:, which] / whole for which, name in enumerate(TERMS)},
             shared=layers[0].shared,
             components=self._components(),
             rotary=self._rotary(layers, count),
@@ -225,8 +249,8 @@ class Heads:
     def _components(self) -> Components | None:
         if not self.weights:
             return None
-        table = position_table(self.reader.model, self.pieces.tokens.shape[1])
-        table = None if table is None else table[self.pieces.kept]
+        table = position_table(self.reader.model, self.fixed.tokens.shape[1])
+        table = None if table is None else table[self.fixed.kept]
         found = [
             components(factor(self.weights[n]), self.layers[n].inputs.mean(), table, self.parts)
             for n in sorted(self.layers)
@@ -240,15 +264,15 @@ class Heads:
             for name in ("table_left", "table_right")
             if table is not None
         }
-        return Components(**both, **tables)
+        return Components(**both, periods=periods(both["left"], both["right"]), **tables)
 
     def _rotary(self, layers: list[LayerSums], count: int) -> Rotary | None:
-        turning = [one.turning for one in layers if one.turning is not None]
-        if not turning:
+        rotary = [one.rotary for one in layers if one.rotary is not None]
+        if not rotary:
             return None
-        found = [one.result(count) for one in turning]
-        relative, null, share = (np.array([one[place] for one in found]) for place in range(3))
-        return Rotary(relative, null, turning[0].periods, share)
+        found = [one.result(count) for one in rotary]
+        relative, null, share = (np.array([one[which] for one in found]) for which in range(3))
+        return Rotary(relative, null, rotary[0].periods, share)
 
     def _paper(self, result: HeadsResult) -> list[PaperShift]:
         """Only for plain weights: what rotary positions turn has no fixed R."""

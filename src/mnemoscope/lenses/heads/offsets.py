@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.heads.factors import weighted_median
-from mnemoscope.lenses.positions.fourier import frequencies, spectra
+from mnemoscope.lenses.positions.fourier import spectra
+from mnemoscope.lenses.positions.frequencies import frequencies
 
-Floats = NDArray[np.float64]
 # A phase is divided by its frequency, so that is wanted finer than windows alone would give it.
 FINER = 4
 
@@ -28,8 +28,8 @@ class Offsets:
         length = len(self.visible)
         if not bool(self.visible.any(1).all()):
             raise UserError("a position that sees no other has no scores")
-        place = torch.arange(length)
-        self.index = place[:, None] - place + length - 1  # (T, T)
+        position = torch.arange(length)
+        self.index = position[:, None] - position + length - 1  # (T, T)
         self.offsets = np.arange(1 - length, length)
         self.seen = self.visible.sum(1).double()  # (T,)
         sees = torch.zeros(length, 2 * length - 1, dtype=torch.float64)
@@ -73,11 +73,11 @@ class Offsets:
         return scores.masked_fill(~self.visible, -torch.inf).softmax(-1)
 
     def shuffled(self, centred: Tensor, seed: int = 0) -> Tensor:
-        """The same scores in every row, at places drawn at random among what it sees."""
+        """The same scores in every row, at positions drawn at random among what it sees."""
         generator = torch.Generator().manual_seed(seed)
         drawn = torch.rand(*centred.shape, generator=generator)
         drawn = drawn.masked_fill(~self.visible, torch.inf)
-        # The visible places of a row, in a random order, take its visible values in turn.
+        # The visible positions of a row, in a random order, take its visible values in turn.
         order = drawn.argsort(-1)
         first = (
             self.visible.int().argsort(dim=-1, descending=True, stable=True).expand(centred.shape)
@@ -121,8 +121,8 @@ def delays(queries: Tensor, keys: Tensor, size: int) -> tuple[Floats, Floats, Fl
     known up to a whole turn, so no delay is longer than half a period.
     """
     cross, most = cross_spectrum(queries, keys, size)
-    places = torch.from_numpy(frequencies(size, FINER))
-    by_frequency = (cross.angle() / (2 * torch.pi * places)).numpy()
+    cycles = torch.from_numpy(frequencies(size, FINER))
+    by_frequency = (cross.angle() / (2 * torch.pi * cycles)).numpy()
     strength = cross.abs().numpy()
     total = most.sum(-1).clamp(min=1e-300).numpy()
     delay = np.array([weighted_median(d, s) for d, s in zip(by_frequency, strength, strict=True)])

@@ -1,4 +1,4 @@
-"""What the lens on heads found, as plain arrays with names.
+"""What is seen of heads, as plain arrays with names: options, result and page of the lens.
 
 Shapes: L layers, H heads, T positions, R = 2 · reach + 1 offsets, J components, P rotary pairs.
 """
@@ -6,20 +6,22 @@ Shapes: L layers, H heads, T positions, R = 2 · reach + 1 offsets, J components
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
+from pydantic import Field
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.positions.fourier import frequencies, spectra
+from mnemoscope.lenses.heads.page import heads_section
+from mnemoscope.lenses.heads.summary import summary
+from mnemoscope.lenses.lens import MOST, Records, Result, TextOptions
 from mnemoscope.plots.figure import Series, heatmap, lines
+from mnemoscope.report.document import Section
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-Floats = NDArray[np.float64]
 TERMS = (
     "position–position",
     "position–word",
@@ -30,6 +32,28 @@ TERMS = (
 )
 
 
+class PositionOptions(TextOptions):
+    """How finely positions are told apart."""
+
+    window: int = Field(64, ge=4, le=MOST, description="positions whose waves are told together")
+    frequencies: int | None = Field(
+        None, ge=1, le=MOST, description="at least so many; by default those of the window"
+    )
+    reach: int = Field(16, ge=1, le=MOST, description="offsets that are shown, either way")
+    paper: int = Field(4, ge=0, le=MOST, description="strongest heads with the shift of the paper")
+
+    def chosen(self) -> dict[str, Any]:
+        """The options of the lens itself: all but how much is read."""
+        return {name: value for name, value in self if name not in TextOptions.model_fields}
+
+
+class HeadsOptions(PositionOptions):
+    """What is shown of every head."""
+
+    parts: int = Field(4, ge=1, le=MOST, description="components kept of every head")
+    explained: int = Field(8, ge=1, le=MOST, description="texts whose scores are decomposed")
+
+
 @dataclass(frozen=True, eq=False)
 class Components:
     """The J parts of every head that carry most of its position scores.
@@ -38,6 +62,7 @@ class Components:
     left     (L, H, J, T) what queries have of them, by position, means over texts
     right    (L, H, J, T) what keys have of them
     share    (L, H, J) share of the position scores' energy
+    periods  (2, L, H, J) tokens in the strongest wave of every left and right curve
     table_left, table_right   the same for the position embeddings alone, None without any
     """
 
@@ -45,19 +70,9 @@ class Components:
     left: Floats
     right: Floats
     share: Floats
+    periods: Floats
     table_left: Floats | None = None
     table_right: Floats | None = None
-
-    def periods(self) -> Floats:
-        """Tokens in the strongest wave of every left and right curve, (2, L, H, J).
-
-        From all positions at once: a single component may have waves longer than a window.
-        """
-        both = torch.from_numpy(np.stack((self.left, self.right)))  # (2, L, H, J, T)
-        size = both.shape[-1]
-        power = spectra(both.unsqueeze(-1), size).abs().square().mean((-1, -3)).numpy()
-        found: Floats = 1 / frequencies(size)[power.argmax(-1)]
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +101,7 @@ class PaperShift:
 
 
 @dataclass(frozen=True, eq=False)
-class HeadsResult:
+class HeadsResult(Result):
     """All (L, H) unless said; offsets are i − j, positive = looking back.
 
     relative            share of the energy of row-centred scores that a function of i − j explains
@@ -101,8 +116,8 @@ class HeadsResult:
                         what is near
     fit                 R² of predicted against measured: 0 is as good as flat, below is worse
     favourite           the offset with the most attention above flat
-    terms               by name, share of the energy of q · k; they are not orthogonal, so they
-                        need not sum to one
+    terms               score decomposition: by name, share of the energy of q · k; terms are not
+                        orthogonal, so they need not sum to one
     """
 
     model: str
@@ -144,27 +159,27 @@ class HeadsResult:
         found = rank_correlation(values[chosen], self.favourite[chosen])
         return (*found, int(chosen.sum()))
 
-    def table(self) -> list[dict[str, str | int | float | None]]:
+    def table(self) -> Records:
         """One row per head."""
-        rows: list[dict[str, str | int | float | None]] = []
+        rows: Records = []
         for layer, head in np.ndindex(self.relative.shape):
-            place = layer, head
-            row: dict[str, str | int | float | None] = {
+            at = layer, head
+            row = {
                 "layer": layer,
                 "head": head,
-                "relative": float(self.relative[place]),
-                "null": float(self.relative_null[place]),
-                "relative of position scores": float(self.position_relative[place]),
-                "delay": float(self.delay[place]),
-                "lag": float(self.lag[place]),
-                "coherence": float(self.coherence[place]),
-                "coherence null": float(self.coherence_null[place]),
-                "favourite offset": float(self.favourite[place]),
-                "R² of prediction": float(self.fit[place]),
+                "relative": float(self.relative[at]),
+                "null": float(self.relative_null[at]),
+                "relative of position scores": float(self.position_relative[at]),
+                "delay": float(self.delay[at]),
+                "lag": float(self.lag[at]),
+                "coherence": float(self.coherence[at]),
+                "coherence null": float(self.coherence_null[at]),
+                "favourite offset": float(self.favourite[at]),
+                "R² of prediction": float(self.fit[at]),
             }
-            row |= {name: float(values[place]) for name, values in self.terms.items()}
+            row |= {name: float(values[at]) for name, values in self.terms.items()}
             if self.rotary is not None:
-                row["relative without rotary"] = float(self.rotary.relative[place])
+                row["relative without rotary"] = float(self.rotary.relative[at])
             rows.append(row)
         return rows
 
@@ -175,6 +190,10 @@ class HeadsResult:
             self.relative, list(range(heads)), list(range(layers)), "head", "layer",
             "share that depends on i − j", z_range=(0, 1),
         )  # fmt: skip
+
+    def sections(self) -> list[Section]:
+        """One section."""
+        return [heads_section(summary(self), "")]
 
     def head_figure(self, layer: int, head: int) -> go.Figure:
         """Attention by offset of one head, measured and predicted."""
@@ -216,7 +235,7 @@ def rank_correlation(left: Floats, right: Floats, draws: int = 2000) -> tuple[fl
 
 
 def _ranks(values: Floats) -> Floats:
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, rank, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    found: Floats = (last - (counts - 1) / 2)[place]
+    found: Floats = (last - (counts - 1) / 2)[rank]
     return found

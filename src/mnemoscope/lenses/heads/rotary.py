@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.attention_inputs import AttentionInputs
 from mnemoscope.activations.weights import HeadWeights, project
+from mnemoscope.core.arrays import Floats
 from mnemoscope.lenses.heads.offsets import Offsets
 
-Floats = NDArray[np.float64]
 
-
-class Turning:
+class RotarySums:
     """Running sums beside those of `mnemoscope.lenses.heads.sums.LayerSums`."""
 
     def __init__(self, weights: HeadWeights, offsets: Offsets) -> None:
@@ -37,7 +35,7 @@ class Turning:
         with np.errstate(divide="ignore"):
             return np.where(angles > 1e-9, 2 * np.pi / angles, np.inf)
 
-    def hear(self, heard: AttentionInputs) -> None:
+    def add_scores(self, heard: AttentionInputs) -> None:
         """Correlate queries with keys, pair by pair: the sums over all offsets at once."""
         length = 2 * heard.queries.shape[2]
         q = torch.fft.rfft(heard.queries, n=length, dim=2)
@@ -45,7 +43,7 @@ class Turning:
         both = (q * k.conj()).sum(0).cpu()[..., self.rotary.columns].sum(-1)  # (H, F, P)
         self.crossed += heard.scale * both.transpose(1, 2)
 
-    def see(self, inputs: Tensor, scale: float) -> None:
+    def add_inputs(self, inputs: Tensor, scale: float) -> None:
         """Compute scores as they would be if nothing were turned."""
         queries, keys = project(inputs, self.weights.query), project(inputs, self.weights.key)
         centred = self.offsets.centre(queries @ keys.transpose(2, 3) * scale)

@@ -12,7 +12,7 @@ from mnemoscope.activations.attention_inputs import AttentionInputs
 from mnemoscope.lenses.heads.offsets import Offsets
 
 
-def terms(heard: AttentionInputs, queries: Tensor, keys: Tensor, offsets: Offsets) -> Tensor:
+def decompose(heard: AttentionInputs, queries: Tensor, keys: Tensor, offsets: Offsets) -> Tensor:
     """Energies of the row-centred parts of q · k, (B, 7, H): six terms, then the whole.
 
     ``queries`` and ``keys`` are means by position, (H, T, E). A query is its mean over all

@@ -168,7 +168,7 @@ def _components(heads: HeadsResult) -> tuple[HeadComponents, ...]:
     if heads.components is None:
         return ()
     parts = heads.components
-    periods = parts.periods()
+    periods = parts.periods
     return tuple(
         HeadComponents(
             layer,

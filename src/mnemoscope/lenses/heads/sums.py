@@ -11,7 +11,7 @@ from torch import Tensor
 from mnemoscope.activations.attention_inputs import AttentionInputs
 from mnemoscope.activations.weights import HeadWeights
 from mnemoscope.lenses.heads.offsets import Offsets
-from mnemoscope.lenses.heads.rotary import Turning
+from mnemoscope.lenses.heads.rotary import RotarySums
 from mnemoscope.lenses.positions.means import PositionMeans
 
 
@@ -28,11 +28,11 @@ class LayerSums:
         self.scores = torch.zeros(heads, length, length, dtype=torch.float64)
         self.attention = torch.zeros_like(self.scores)
         self.energy = torch.zeros(heads, dtype=torch.float64)
-        self.turning = None
+        self.rotary = None
         if weights is not None and weights.rotary is not None:
-            self.turning = Turning(weights, offsets)
+            self.rotary = RotarySums(weights, offsets)
 
-    def hear(self, heard: AttentionInputs) -> None:
+    def add_scores(self, heard: AttentionInputs) -> None:
         """Take in queries and keys of one batch."""
         self.queries.add(heard.queries.transpose(1, 2).flatten(2))
         self.keys.add(heard.keys.transpose(1, 2).flatten(2))
@@ -41,14 +41,14 @@ class LayerSums:
         centred = self.offsets.centre(scores)
         self.scores += centred.sum(0).cpu()
         self.energy += torch.linalg.vector_norm(centred, dim=(0, 2, 3)).cpu().double().square()
-        if self.turning is not None:
-            self.turning.hear(heard)
+        if self.rotary is not None:
+            self.rotary.add_scores(heard)
 
-    def see(self, inputs: Tensor) -> None:
+    def add_inputs(self, inputs: Tensor) -> None:
         """Take in what queries and keys were made from, (B, T, D)."""
         self.inputs.add(inputs)
-        if self.turning is not None:
-            self.turning.see(inputs, self.scale)
+        if self.rotary is not None:
+            self.rotary.add_inputs(inputs, self.scale)
 
     def mean(self, kind: str) -> Tensor:
         """Mean queries or keys by position, (H, T, E)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from mnemoscope.core.arrays import Ints
+
 # The null is the mean of a few shuffles; it hardly varies among them.
 SHUFFLES = 4
 

@@ -1,30 +1,21 @@
-"""How much places know of what was read: mutual information by clustering (Voita 2019, §4).
-
-Shapes: S places, R seeds of the clustering.
-"""
+"""How much sites know of what was read: mutual information by clustering (Voita 2019, §4)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemoscope.activations.capture import NOBODY, Observed
+from mnemoscope.core.arrays import Floats, Ints
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.lenses.information.entropy import Mutual, entropy, mutual
+from mnemoscope.lenses.information.result import InformationOptions, InformationResult
+from mnemoscope.lenses.inputs import CaptureLens, Tokenised
 from mnemoscope.lenses.statistics.clusters import cluster
 from mnemoscope.lenses.statistics.sample import Sample
-from mnemoscope.plots.figure import Reference, Series, heatmap, lines
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # What can be asked about, the column it is read from, and the value that means there is none.
 TARGETS = {
@@ -36,95 +27,24 @@ TARGETS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class InformationResult:
-    """Nats that the cluster of a vector tells, by target and place.
-
-    value, null, error, adjusted   (S, R) by target, see `entropy.Mutual`
-    entropy           by target: the most that there is to know
-    samples           by target: tokens that counted
-    cluster_entropy   (S, R)
-    inertia           (S, R) share of the variance that the clusters leave
-    between           (S, S) nats between places less their null, mean over seeds
-    """
-
-    sites: tuple[str, ...]
-    clusters: int
-    value: dict[str, Floats]
-    null: dict[str, Floats]
-    error: dict[str, Floats]
-    adjusted: dict[str, Floats]
-    entropy: dict[str, float]
-    samples: dict[str, int]
-    cluster_entropy: Floats
-    inertia: Floats
-    between: Floats
-
-    def interval(self, target: str) -> tuple[Floats, Floats]:
-        """Where the nats lie, (S,) each: from the lowest seed less its null to the highest seed.
-
-        Few samples let the plug-in estimate find too much, at most about the null; two standard
-        errors are added on both sides.
-        """
-        value, error = self.value[target], self.error[target]
-        low = (value - self.null[target] - 2 * error).min(1)
-        return low.clip(min=0), (value + 2 * error).max(1)
-
-    def table(self) -> list[dict[str, str | int | float]]:
-        """One row per target, place and seed."""
-        return [
-            {
-                "target": target,
-                "site": site,
-                "seed": seed,
-                "nats": float(values[s, seed]),
-                "null": float(self.null[target][s, seed]),
-                "error": float(self.error[target][s, seed]),
-                "adjusted": float(self.adjusted[target][s, seed]),
-                "entropy": self.entropy[target],
-                "cluster entropy": float(self.cluster_entropy[s, seed]),
-                "inertia": float(self.inertia[s, seed]),
-                "clusters": self.clusters,
-                "samples": self.samples[target],
-            }
-            for target, values in self.value.items()
-            for s, site in enumerate(self.sites)
-            for seed in range(values.shape[1])
-        ]
-
-    def figure(self, target: str = "token") -> go.Figure:
-        """Nats by place: the mean of the seeds with the interval, and the null below."""
-        if target not in self.value:
-            raise UserError(f"{target!r} was not asked for; {suggestion(target, self.value)}")
-        places = np.arange(len(self.sites))
-        low, high = self.interval(target)
-        null = self.null[target]
-        figure = lines(
-            [
-                Series(target, places, self.value[target].mean(1), low, high),
-                Series("null: shuffled", places, null.mean(1), null.min(1), null.max(1)),
-            ],
-            "place",
-            f"nats about the {target}",
-            references=[Reference(self.entropy[target], "all there is to know")],
-            y_range=(0, self.entropy[target] * 1.06),
-        )
-        figure.update_xaxes(tickvals=list(places), ticktext=list(self.sites))
-        return figure
-
-    def between_figure(self) -> go.Figure:
-        """Nats that places tell about each other."""
-        sites = list(self.sites)
-        return heatmap(self.between, sites, sites, "", "", "nats less null")
-
-
-class Information:
-    """Ask what places know: ``observe`` what `capture` gives, then ``result``.
+class Information(CaptureLens):
+    """Ask what sites know: ``observe`` what `capture` gives, then ``result``.
 
     Only tokens of the ``types`` most frequent kinds count, as in the paper. Of the stream at most
     ``samples`` tokens are kept. ``clusters`` is by default one for every 50 of them, at most 1000;
     only values with equal clusters and samples can be compared.
     """
+
+    title = "Information"
+    question = "How much does every layer of {models} know of what it has read?"
+    Options = InformationOptions
+
+    @classmethod
+    def made(cls, given: Tokenised, texts: Sequence[str], options: InformationOptions) -> Self:
+        """A fresh lens."""
+        return cls(
+            options.targets, clusters=options.clusters, types=options.types, seeds=options.seeds
+        )
 
     def __init__(
         self,

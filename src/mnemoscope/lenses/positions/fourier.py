@@ -1,4 +1,4 @@
-"""Spectra along positions. Every convention of the lenses on waves is in this file.
+"""Spectra along positions. Every convention of the lenses on waves is here and in `frequencies`.
 
 Shapes: T positions, C columns, W windows, F frequencies.
 
@@ -10,83 +10,21 @@ shows as a. Frequencies are in cycles per token: 0.25 is a period of four tokens
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.core.errors import UserError
-
-Floats = NDArray[np.float64]
-LOWEST = 2
-# Octaves of frequency, in tokens per cycle: from 2, the shortest period there is.
-OCTAVES = (2.0, 4.0, 8.0, 16.0, 32.0)
-
-
-def window_size(positions: int, window: int, frequencies: int | None) -> int:
-    """How many positions a window has; ``frequencies`` asks for at least so many of them."""
-    size = window if frequencies is None else max(window, 2 * (frequencies + LOWEST - 1))
-    if frequencies is None:
-        size = min(size, positions)
-    if size < 2 * LOWEST:
-        raise UserError(f"a window needs at least {2 * LOWEST} positions, not {size}")
-    if size > positions:
-        raise UserError(
-            f"{frequencies} frequencies need windows of {size} positions, but texts have "
-            f"{positions}: ask for at most {positions // 2 - LOWEST + 1}, or read longer texts"
-        )
-    return size
-
-
-def frequencies(size: int, finer: int = 1) -> Floats:
-    """The frequencies of windows of ``size`` positions, in cycles per token, (F,)."""
-    places = np.arange(LOWEST * finer, size * finer // 2 + 1)
-    return places.astype(np.float64) / (size * finer)
+from mnemoscope.lenses.positions.frequencies import LOWEST
 
 
 def spectra(signal: Tensor, size: int, finer: int = 1) -> Tensor:
-    """signal (…, T, C) -> complex amplitudes (…, W, F, C), at ``finer`` times as many places."""
+    """signal (…, T, C) -> complex amplitudes (…, W, F, C), ``finer`` times as many F."""
     parts = signal.unfold(-2, size, max(1, size // 2)).transpose(-1, -2)  # (…, W, S, C)
-    place = torch.linspace(-1, 1, size, dtype=signal.dtype, device=signal.device)
-    slope = (parts * place[:, None]).sum(-2, keepdim=True) / place.square().sum()
-    parts = parts - parts.mean(-2, keepdim=True) - slope * place[:, None]
+    ramp = torch.linspace(-1, 1, size, dtype=signal.dtype, device=signal.device)
+    slope = (parts * ramp[:, None]).sum(-2, keepdim=True) / ramp.square().sum()
+    parts = parts - parts.mean(-2, keepdim=True) - slope * ramp[:, None]
     fade = torch.hann_window(size, periodic=False, dtype=signal.dtype, device=signal.device)
     found: Tensor = torch.fft.rfft(parts * fade[:, None], n=size * finer, dim=-2)
     return found[..., LOWEST * finer :, :] * (2 / float(fade.sum()))
-
-
-def centres(positions: int, size: int) -> Floats:
-    """Where the windows stand, (W,), counted from the first position."""
-    first = np.arange(0, positions - size + 1, max(1, size // 2)).astype(np.float64)
-    return first + (size - 1) / 2
-
-
-def peak(power: Floats, places: Floats) -> tuple[float, float]:
-    """Of power (F,): the strongest frequency, and how many times the mean it is.
-
-    One is flat, F is a single line. Power that products of halves make negative counts as none.
-    """
-    power = np.maximum(power, 0)
-    if not power.sum():
-        return float("nan"), 1.0
-    return float(places[power.argmax()]), float(power.max() / power.mean())
-
-
-def band_shares(power: Floats, places: Floats, periods: Sequence[float] = OCTAVES) -> Floats:
-    """Shares of the power by period, from the shortest up, the last one open: (bands,)."""
-    power = np.maximum(power, 0)
-    band = np.searchsorted(np.asarray(periods), 1 / places, side="right") - 1
-    sums = np.bincount(np.maximum(band, 0), power, minlength=len(periods))
-    return sums / max(float(power.sum()), 1e-300)
-
-
-def band_names(periods: Sequence[float] = OCTAVES) -> list[str]:
-    """What the bands are called: periods in tokens."""
-    pairs = [f"{a:g}–{b:g}" for a, b in pairwise(periods)]
-    return [*pairs, f"over {periods[-1]:g}"]
 
 
 def only_band(signal: Tensor, low: float, high: float) -> Tensor:
@@ -96,8 +34,8 @@ def only_band(signal: Tensor, low: float, high: float) -> Tensor:
     """
     length = signal.shape[-2]
     found = torch.fft.rfft(signal, dim=-2)
-    places = torch.arange(found.shape[-2], device=signal.device) / length
+    cycles = torch.arange(found.shape[-2], device=signal.device) / length
     # The mean is not part of a wave, and one half belongs to the highest band.
-    inside = (places > 0) & (places >= low) & ((places < high) | (high >= 0.5))
+    inside = (cycles > 0) & (cycles >= low) & ((cycles < high) | (high >= 0.5))
     inner: Tensor = torch.fft.irfft(found * inside[:, None], n=length, dim=-2)
     return inner

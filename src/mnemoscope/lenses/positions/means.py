@@ -1,6 +1,6 @@
-"""What a place holds at a position whatever is read there: means over many texts.
+"""What a site holds at a position whatever is read there: means over many texts.
 
-Shapes: B texts of a batch, T positions, D width of a place.
+Shapes: B texts of a batch, T positions, D width of a site.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from mnemoscope.core.config import Config
@@ -19,7 +18,6 @@ from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import NO_QUESTION, Batch
 from mnemoscope.data.recall import Recall
 
-Ints = NDArray[np.int64]
 # Tokens of an episode, and all that is counted one by one.
 MOST = 1 << 20
 Along = Literal["age", "items", "overwrites"]

@@ -6,7 +6,7 @@ the cross-entropy is that of a softmax over the V possible values, so that guess
 for a model that was trained on this as for one that never saw it.
 
 max(0, ·) of a noisy number is too large on average. So the mean over episodes is taken first, for
-each question by its place in the episode, and only then the maximum; what is left of the bias
+each question by its position in the episode, and only then the maximum; what is left of the bias
 shows in the two controls: the same questions after the state was blanked, and the answers held
 against the values of another episode.
 
@@ -20,19 +20,24 @@ Shapes: B rows, T tokens, E episodes, Q questions of an episode, R resamples.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.progress import progress
 from mnemoscope.core.seeds import derive
+from mnemoscope.core.statistics import bootstrap_weights, quantile_interval
 from mnemoscope.data.batch import NO_QUESTION, Batch
 from mnemoscope.data.recall import Recall
+from mnemoscope.lenses.lens import Lens
 from mnemoscope.lenses.retention.cost import flops
 from mnemoscope.lenses.retention.episodes import (
     Along,
@@ -41,129 +46,19 @@ from mnemoscope.lenses.retention.episodes import (
     Spelling,
     questions,
 )
+from mnemoscope.lenses.retention.result import (
+    Curve,
+    Estimate,
+    RetentionComparison,
+    RetentionResult,
+)
 from mnemoscope.memories.state import StreamState
-from mnemoscope.models.stream import Stream
-from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.open import Stream, open_stream
+from mnemoscope.training.run import Run
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
 # Chance, with room for noise: a twentieth of the bits of an answer.
 CHANCE = 1 / 20
 BITS_PER_BYTE = 8
-TITLES = {
-    "age": "age (tokens since the write)",
-    "items": "items stored",
-    "overwrites": "items overwritten",
-}
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its 95 % bootstrap interval; None lies beyond the oldest age asked."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-    def __str__(self) -> str:
-        if self.value == self.high == 0:
-            return "nothing to lose"
-        ends = ["beyond" if end is None else f"{end:.3g}" for end in (self.low, self.high)]
-        middle = "beyond" if self.value is None else f"{self.value:.3g}"
-        return middle if ends[0] == ends[1] == middle else f"{middle} ({ends[0]} to {ends[1]})"
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Bits recalled per episode along one thing, one entry a point.
-
-    low, high  95 % bootstrap interval over episodes
-    blanked    the same after the state was emptied when the writes were over
-    shuffled   the same answers held against another episode's values
-    most       what there was to recall
-    accuracy   share of questions whose likeliest answer is right
-    bytes      carried when the segment of a question begins, mean over questions
-    narrowest  the least that was carried between the last write and the last question
-    """
-
-    along: Along
-    x: tuple[int, ...]
-    bits: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    blanked: tuple[float, ...]
-    shuffled: tuple[float, ...]
-    most: tuple[float, ...]
-    accuracy: tuple[float, ...]
-    bytes: tuple[float, ...]
-    narrowest: tuple[int, ...]
-
-    def table(self) -> list[dict[str, Any]]:
-        """One row per point."""
-        columns = [name for name in vars(self) if name not in ("along", "x")]
-        return [
-            {self.along: x} | {name: getattr(self, name)[place] for name in columns}
-            for place, x in enumerate(self.x)
-        ]
-
-    def figure(self) -> go.Figure:
-        """The curve with its band, both controls, and all there was to recall."""
-        series = [
-            Series("recalled", self.x, self.bits, self.low, self.high),
-            Series("state blanked", self.x, self.blanked),
-            Series("answers shuffled", self.x, self.shuffled),
-        ]
-        references = []
-        if len(set(self.most)) == 1:
-            references = [Reference(self.most[0], "all there was")]
-        else:
-            series.append(Series("all there was", self.x, self.most, style=6))
-        top = (0, 1.05 * max(self.most))
-        return lines(
-            series, TITLES[self.along], "bits recalled", references=references,
-            log_x=self.x[0] > 0, y_range=top,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class RetentionResult:
-    """What one model retains.
-
-    half_life  age at which half is left of the most bits recalled at any age
-    horizon    age from which on less than a twentieth of an answer is left: chance, but for noise
-    capacity   most bits recalled of one episode, over all numbers of items
-    bytes      carried while those were asked; per_byte = capacity / bytes
-    flops      of reading that episode; per_flop = capacity / flops
-    """
-
-    model: str
-    values: int
-    episodes: int
-    by_age: Curve
-    by_items: Curve
-    by_overwrites: Curve
-    half_life: Estimate
-    horizon: Estimate
-    capacity: float
-    bytes: float
-    flops: int
-
-    @property
-    def per_byte(self) -> float:
-        """Bits recalled per byte carried; at most 8."""
-        return self.capacity / self.bytes
-
-    @property
-    def per_flop(self) -> float:
-        """Bits recalled per floating-point operation."""
-        return self.capacity / self.flops
-
-    @property
-    def curves(self) -> tuple[Curve, Curve, Curve]:
-        """By age, by items, by overwrites."""
-        return self.by_age, self.by_items, self.by_overwrites
 
 
 @dataclass
@@ -179,12 +74,48 @@ class _Seen:
     narrowest: list[int] = field(default_factory=list)
 
 
-class Retention:
+class Retention(Lens):
     """Ask a model what it still knows: ``observe`` episodes, then ``result``.
 
     ``Retention(stream, task)`` is for a model that was trained on ``task``; without a task the
     model is asked in its own words, in context, and nothing is trained. ``ask()`` does it all.
     """
+
+    title = "Retention"
+    question = "What does {models} still know of what was read, and in how many bytes?"
+    Options = RetentionOptions
+    models = (1, None)
+    reads = "nothing"
+
+    @classmethod
+    def measure(
+        cls, models: Sequence[Any], texts: Sequence[str], options: RetentionOptions
+    ) -> RetentionResult | RetentionComparison:
+        """Ask any models; a run that was trained on recall is asked on its own task."""
+        lenses = [cls._opened(model, options) for model in models]
+        found = []
+        with progress("asking", len(lenses)) as show:
+            for number, lens in enumerate(lenses, start=1):
+                found.append(lens.ask())
+                show(number, lens.stream.name)
+        if len(found) == 1:
+            return found[0]
+        names = [one.model for one in found]
+        return RetentionComparison(
+            {
+                name if names.count(name) == 1 else f"{name} ({number})": one
+                for number, (name, one) in enumerate(zip(names, found, strict=True), start=1)
+            }
+        )
+
+    @classmethod
+    def _opened(cls, model: Any, options: RetentionOptions) -> Retention:
+        task = None
+        if isinstance(model, str | Path) and os.path.isfile(Path(model) / "config.yaml"):
+            learnt = Run.open(model).config.task
+            task = learnt if isinstance(learnt, Recall) else None
+        stream = open_stream(model)
+        return cls(stream, task, options, avoid=_special(stream))
 
     def __init__(
         self,
@@ -228,29 +159,29 @@ class Retention:
         if not self.trained:
             batch = self.spelling.spell(batch, len(seen.bits) + 1000 * question.at)
         rows, written = len(batch.tokens), question.task.written
-        places = np.nonzero(batch.targets != NO_QUESTION)[1].reshape(rows, -1)  # (B, Q)
-        given = torch.from_numpy(batch.targets[np.arange(rows)[:, None], places])
+        positions = np.nonzero(batch.targets != NO_QUESTION)[1].reshape(rows, -1)  # (B, Q)
+        given = torch.from_numpy(batch.targets[np.arange(rows)[:, None], positions])
         right = (given[:, :, None] == torch.tensor(self.answers)).int().argmax(-1)  # (B, Q)
         tokens = torch.from_numpy(batch.tokens)
         state = self.stream.read(tokens[:, :written], segment=self.options.segment).state
-        asked, carried = self._answer(tokens, places, written, state)
+        asked, carried = self._answer(tokens, positions, written, state)
         seen.bits.append(_bits(asked, right))
         # Held against the episode of the next row.
         seen.shuffled.append(_bits(asked, right.roll(1, 0)))
         seen.right.append((asked.argmax(-1) == right).double().numpy())
-        seen.blanked.append(_bits(self._answer(tokens, places, written, None)[0], right))
-        lengths = written + self.options.segment * ((places - written) // self.options.segment)
+        seen.blanked.append(_bits(self._answer(tokens, positions, written, None)[0], right))
+        lengths = written + self.options.segment * ((positions - written) // self.options.segment)
         seen.bytes.append(float(np.mean([carried[at] for at in lengths.ravel().tolist()])))
         seen.narrowest.append(min(carried.values()))
 
     def _answer(
-        self, tokens: Tensor, places: Any, written: int, state: StreamState | None
+        self, tokens: Tensor, positions: Any, written: int, state: StreamState | None
     ) -> tuple[Tensor, dict[int, int]]:
         """Log-probabilities of the V values at the questions (B, Q, V), and the bytes that one
         stream carried before every segment, by where it begins.
         """
         rows, length = tokens.shape
-        found = torch.zeros(rows, places.shape[1], len(self.answers))
+        found = torch.zeros(rows, positions.shape[1], len(self.answers))
         carried: dict[int, int] = {}
         for begin in range(written, length, self.options.segment):
             end = min(begin + self.options.segment, length)
@@ -258,10 +189,10 @@ class Retention:
                 carried[begin] = state.nbytes // rows
             out = self.stream.read(tokens[:, begin:end], state)
             state = out.state
-            row, which = np.nonzero((places >= begin) & (places < end))
-            logits = out.logits[row, places[row, which] - begin][:, self.answers]
+            row, which = np.nonzero((positions >= begin) & (positions < end))
+            logits = out.logits[row, positions[row, which] - begin][:, self.answers]
             found[row, which] = logits.float().log_softmax(-1).cpu()
-            if end > places.max():
+            if end > positions.max():
                 break
         return found, carried
 
@@ -298,6 +229,7 @@ class Retention:
             items.bits[best],
             items.bytes[best],
             flops(self.stream, episode, segment=self.options.segment),
+            self.trained,
         )
 
     @property
@@ -312,20 +244,19 @@ class Retention:
         drawn, blanked, shuffled = [], [], []
         for one in seen:
             costs = np.concatenate(one.bits)  # (E, Q)
-            count = len(costs)
-            times = rng.multinomial(count, np.full(count, 1 / count), self.options.resamples)
-            weights = np.concatenate([np.ones((1, count)), times]) / count  # (1 + R, E)
-            drawn.append(recalled(weights @ costs, most))
+            resampled = bootstrap_weights(len(costs), self.options.resamples, rng)
+            even = np.full((1, len(costs)), 1 / len(costs))
+            drawn.append(recalled(np.concatenate([even, resampled]) @ costs, most))
             blanked.append(recalled(np.concatenate(one.blanked).mean(0), most))
             shuffled.append(recalled(np.concatenate(one.shuffled).mean(0), most))
         bits = np.stack(drawn, 1)
-        low, high = np.quantile(bits[1:], (0.025, 0.975), axis=0)
+        band = quantile_interval(bits[0], bits[1:])
         curve = Curve(
             along=along,
             x=tuple(one.question.at for one in seen),
             bits=_plain(bits[0]),
-            low=_plain(low),
-            high=_plain(high),
+            low=_plain(band.low),
+            high=_plain(band.high),
             blanked=_plain(blanked),
             shuffled=_plain(shuffled),
             most=tuple(most * one.bits[0].shape[1] for one in seen),
@@ -335,6 +266,14 @@ class Retention:
         )
         check(curve, self.stream.name)
         return curve, bits
+
+
+def _special(stream: Stream) -> list[int]:
+    """Ids that a model of transformers keeps for its own use."""
+    config = getattr(getattr(stream.call, "model", None), "config", None)
+    ids = [getattr(config, f"{name}_token_id", None) for name in ("bos", "eos", "pad")]
+    listed = [one if isinstance(one, list) else [one] for one in ids]
+    return [one for some in listed for one in some if isinstance(one, int)]
 
 
 def check(curve: Curve, name: str) -> None:
@@ -366,13 +305,13 @@ def _half_life(ages: Sequence[int], bits: Floats, chance: float) -> float:
     level = bits[peak] / 2
     if bits[peak] < chance:
         return 0.0
-    below = [place for place in range(peak + 1, len(ages)) if bits[place] < level]
+    below = [index for index in range(peak + 1, len(ages)) if bits[index] < level]
     return _crossing(ages, bits, below[0], level) if below else math.inf
 
 
 def _horizon(ages: Sequence[int], bits: Floats, chance: float) -> float:
     """The same for the age after which it never rises above chance again."""
-    above = [place for place in range(len(ages)) if bits[place] >= chance]
+    above = [index for index in range(len(ages)) if bits[index] >= chance]
     if not above:
         return 0.0
     return _crossing(ages, bits, above[-1] + 1, chance) if above[-1] + 1 < len(ages) else math.inf

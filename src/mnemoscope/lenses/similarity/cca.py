@@ -1,8 +1,8 @@
-"""How alike two places are, from second moments alone: CCA and its kin, CKA, Procrustes.
+"""How alike two sites are, from second moments alone: CCA and its kin, CKA, Procrustes.
 
 Shapes: n samples, D and E widths, r and s ranks, k = min(r, s).
 
-All values are distances: 0 for a place and itself (the debiased CKA up to its noise).
+All values are distances: 0 for a site and itself (the debiased CKA up to its noise).
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.lenses.statistics.moments import Moments, Pair, White, whiten
-
-Floats = NDArray[np.float64]
 
 MEASURES = ("pwcca", "cca", "svcca", "cka", "procrustes")
 SVCCA_VARIANCE = 0.99
@@ -33,7 +29,7 @@ class Canonical:
 
     @classmethod
     def of(cls, white_cross: Tensor) -> Canonical:
-        """From the cross-moment of white places, (r, s)."""
+        """From the cross-moment of white sites, (r, s)."""
         left, correlations, right = torch.linalg.svd(white_cross, full_matrices=False)
         return cls(correlations.clamp(max=1.0), left, right.T)
 
@@ -58,7 +54,7 @@ def distances(moments: Moments, pair: Pair, left: White, right: White) -> dict[s
 def null_distances(count: int, left: White, right: White, seed: int) -> dict[str, float]:
     """The same if the ``count`` samples were paired at random, drawn from its distribution.
 
-    White places whose rows are paired at random are two random subspaces of the n − 1 dimensions
+    White sites whose rows are paired at random are two random subspaces of the n − 1 dimensions
     that centring leaves; the product of their bases is G (GᵀG + W)^(−1/2), with G normal and W
     Wishart with n − 1 − r degrees of freedom, drawn by Bartlett's decomposition. Nothing has to be
     read again. The debiased CKA of such a pair is nothing by construction.
@@ -82,7 +78,7 @@ def null_distances(count: int, left: White, right: White, seed: int) -> dict[str
 
 
 def _measures(white: Tensor, cross: Tensor, left: White, right: White) -> dict[str, float]:
-    """All but CKA, from the cross-moment of white places (r, s) and that of the places (D, E)."""
+    """All but CKA, from the cross-moment of white sites (r, s) and that of the sites (D, E)."""
     found = Canonical.of(white)
     ours = projection_weighted(found.correlations, found.left, left)
     theirs = projection_weighted(found.correlations, found.right, right)

@@ -1,113 +1,49 @@
-"""How far apart places are: PWCCA, CCA, SVCCA, CKA and Procrustes, from one pass over a text."""
+"""How far apart sites are: PWCCA, CCA, SVCCA, CKA and Procrustes, from one pass over a text."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemoscope.activations.capture import Observed
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.lenses.inputs import CaptureLens, Tokenised
 from mnemoscope.lenses.similarity.cca import MEASURES, distances, null_distances
+from mnemoscope.lenses.similarity.result import ENOUGH, SimilarityOptions, SimilarityResult
 from mnemoscope.lenses.statistics.moments import Moments, Pair, White, whiten
-from mnemoscope.plots.figure import Reference, Series, bars, heatmap
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 log = logging.getLogger(__name__)
 
-Floats = NDArray[np.float64]
-# Below this many samples a dimension, distances are mostly bias: about 0.85 √(d/n) for PWCCA.
-ENOUGH = 10
 
+class Similarity(CaptureLens):
+    """Compare sites: ``observe`` what `capture` gives, then ``result``.
 
-@dataclass(frozen=True, eq=False)
-class SimilarityResult:
-    """Distances of P pairs of places.
-
-    sites, pairs   names of the places, and which were compared
-    distance       (P,) by measure; "pwcca" is the mean of "pwcca_left" and "pwcca_right", which
-                   take their weights from one side
-    error          (P,) by measure: standard error by leaving out each quarter of the batches
-    null           (P,) by measure: what the same samples, paired at random, would give
-    samples        how many tokens
-    widths, ranks  by place: dimensions, and those that vary
-    """
-
-    sites: tuple[str, ...]
-    pairs: tuple[Pair, ...]
-    distance: dict[str, Floats]
-    error: dict[str, Floats]
-    null: dict[str, Floats]
-    samples: int
-    widths: dict[str, int]
-    ranks: dict[str, int]
-
-    @property
-    def per_dimension(self) -> float:
-        """Samples for each dimension of the widest place."""
-        return self.samples / max(self.widths.values())
-
-    def table(self) -> list[dict[str, str | int | float]]:
-        """One row per pair and measure."""
-        return [
-            {
-                "left": left,
-                "right": right,
-                "measure": measure,
-                "distance": float(values[p]),
-                "error": float(self.error[measure][p]),
-                "null": float(self.null[measure][p]),
-                "samples": self.samples,
-                "samples per dimension": self.per_dimension,
-                "rank left": self.ranks[left],
-                "rank right": self.ranks[right],
-            }
-            for measure, values in self.distance.items()
-            for p, (left, right) in enumerate(self.pairs)
-        ]
-
-    def matrix(self, measure: str = "pwcca") -> Floats:
-        """Distances of all places with all, (S, S), NaN where nothing was compared."""
-        place = {name: number for number, name in enumerate(self.sites)}
-        found = np.full((len(place), len(place)), np.nan)
-        np.fill_diagonal(found, 0)
-        for value, (left, right) in zip(self.distance[measure], self.pairs, strict=True):
-            found[place[left], place[right]] = found[place[right], place[left]] = value
-        return found
-
-    def figure(self, measure: str = "pwcca") -> go.Figure:
-        """A few pairs as bars beside their null, many as a matrix."""
-        if measure not in self.distance:
-            raise UserError(f"unknown measure {measure!r}; {suggestion(measure, self.distance)}")
-        if len(self.pairs) > len(self.sites):
-            span = (0.0, float(max(np.mean(self.null[measure]), np.nanmax(self.matrix(measure)))))
-            title = f"{measure} (null {np.mean(self.null[measure]):.2f})"
-            sites = list(self.sites)
-            return heatmap(self.matrix(measure), sites, sites, "", "", title, z_range=span)
-        labels = [f"{left} – {right}" for left, right in self.pairs]
-        values, error = self.distance[measure], self.error[measure]
-        return bars(
-            [Series(measure, labels, values, values - 2 * error, values + 2 * error)],
-            "places",
-            f"distance ({measure})",
-            references=[Reference(float(np.mean(self.null[measure])), "null: paired at random")],
-        )
-
-
-class Similarity:
-    """Compare places: ``observe`` what `capture` gives, then ``result``.
-
-    ``pairs`` are all pairs of places, those next to each other, or some that are named. Of several
-    models, `mnemoscope.activations.capture.side_by_side` gives places that can be compared. With
+    ``pairs`` are all pairs of sites, those next to each other, or some that are named. Of several
+    models, `mnemoscope.activations.capture.side_by_side` gives sites that can be compared. With
     ``folds=1`` no error is computed, which saves four fifths of the time of ``result``.
     """
+
+    title = "Similarity"
+    question = "How far apart are the layers of {models}?"
+    Options = SimilarityOptions
+    models = (1, 2)
+
+    @classmethod
+    def made(cls, given: Tokenised, texts: Sequence[str], options: SimilarityOptions) -> Self:
+        """A fresh lens."""
+        return cls(options.pairs)
+
+    @classmethod
+    def asked(cls, names: Sequence[str]) -> str:
+        """Two models are told apart by letters, as their sites are."""
+        if len(names) == 1:
+            return super().asked(names)
+        return super().asked([f"{a} = {name}" for a, name in zip("AB", names, strict=True)])
 
     def __init__(
         self, pairs: Literal["all", "adjacent"] | Sequence[Pair] = "all", *, folds: int = 4
@@ -134,7 +70,7 @@ class Similarity:
         if self.pairs not in ("all", "adjacent"):
             raise UserError(f"pairs must be all, adjacent or named, not {self.pairs!r}")
         if len(sites) < 2:
-            raise UserError(f"a distance needs two places, only {sites} was captured")
+            raise UserError(f"a distance needs two sites, only {sites} was captured")
         return list(combinations(sites, 2) if self.pairs == "all" else pairwise(sites))
 
     def result(self) -> SimilarityResult:

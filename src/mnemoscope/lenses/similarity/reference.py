@@ -8,11 +8,10 @@ Shapes: n samples, D and E widths.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
-
-Floats = NDArray[np.float64]
 
 
 def google_svcca(x: ArrayLike, y: ArrayLike) -> float:

@@ -8,14 +8,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemoscope.activations.batches import to_batches
 from mnemoscope.activations.capture import Observed
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
 from mnemoscope.open import open_reader
 
-Ints = NDArray[np.int64]
 # Ends of the ranks of Voita 2019.
 EDGES = (10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000)
 
@@ -27,11 +26,13 @@ class Groups:
     names   of the groups
     of      (tokens, positions, rows), each (N,) -> number of the group (N,), −1 for none
     counts  how many tokens of each group there will be; decides how they are thinned out
+    by      what they are grouped by
     """
 
     names: tuple[str, ...]
     of: Callable[[Ints, Ints, Ints], Ints]
     counts: Ints
+    by: str = "group"
 
     def __call__(self, seen: Observed) -> Ints:
         """The group of every token of a batch."""
@@ -62,26 +63,24 @@ def by_frequency(tokens: Iterable[int] | Ints, edges: Sequence[int] = EDGES) -> 
     names = tuple(f"rank {low + 1}–{high}" for low, high in pairwise([0, *ends]))
 
     def of(tokens: Ints, positions: Ints, rows: Ints) -> Ints:
-        place = np.searchsorted(kinds, tokens).clip(max=len(kinds) - 1)
-        known = (kinds[place] == tokens) & (group[place] < len(names))
-        return np.where(known, group[place], -1)
+        which = np.searchsorted(kinds, tokens).clip(max=len(kinds) - 1)
+        known = (kinds[which] == tokens) & (group[which] < len(names))
+        return np.where(known, group[which], -1)
 
     sizes = np.bincount(group, weights=counts, minlength=len(names))[: len(names)]
-    return Groups(names, of, sizes.astype(np.int64))
+    return Groups(names, of, sizes.astype(np.int64), "frequency")
 
 
 def by_tags(tags: Sequence[Sequence[str]]) -> Groups:
     """Groups by tags such as parts of speech: ``tags[text][position]``, "" for none."""
     names = tuple(sorted({tag for text in tags for tag in text if tag}))
-    number = {name: place for place, name in enumerate(names)}
+    number = {name: which for which, name in enumerate(names)}
     if not names:
         raise UserError("no token has a tag")
 
     def of(tokens: Ints, positions: Ints, rows: Ints) -> Ints:
         try:
-            found = [
-                number.get(tags[row][place], -1) for row, place in zip(rows, positions, strict=True)
-            ]
+            found = [number.get(tags[row][at], -1) for row, at in zip(rows, positions, strict=True)]
         except IndexError as error:
             raise UserError(
                 "there are fewer tags than tokens: give one tag for every token of every text, and "
@@ -94,7 +93,7 @@ def by_tags(tags: Sequence[Sequence[str]]) -> Groups:
         for tag in text:
             if tag:
                 sizes[number[tag]] += 1
-    return Groups(names, of, sizes)
+    return Groups(names, of, sizes, "tag")
 
 
 def everything(count: int) -> Groups:

@@ -1,6 +1,6 @@
 """Second moments of vectors that come in batches, exact for data far from zero.
 
-Shapes: n samples, D and E widths of two places.
+Shapes: n samples, D and E widths of two sites.
 
 Every batch is centred at its own mean, in float64, before anything is multiplied; means and sums
 of two batches are then joined as Chan, Golub and LeVeque (1979) do. Sums of x xᵀ minus n m mᵀ
@@ -12,23 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
 
-Floats = NDArray[np.float64]
 Pair = tuple[str, str]
 
 
 @dataclass(eq=False)
 class Moments:
-    """Running sums for pairs of places seen on the same samples, each place with itself included.
+    """Running sums for pairs of sites seen on the same samples, each site with itself included.
 
-    means   (D,) by place
-    cross   (D, E) by pair of places: Σ (x − m)(y − l)ᵀ
+    means   (D,) by site
+    cross   (D, E) by pair of sites: Σ (x − m)(y − l)ᵀ
     """
 
     pairs: Sequence[Pair]
@@ -43,7 +40,7 @@ class Moments:
         self.pairs = list(dict.fromkeys([*((name, name) for name in self.names), *self.pairs]))
 
     def inner(self, name: str) -> Tensor:
-        """Σ (x − m)(x − m)ᵀ of one place, (D, D)."""
+        """Σ (x − m)(x − m)ᵀ of one site, (D, D)."""
         return self.cross[name, name]
 
     def fourth(self, pair: Pair) -> float:
@@ -51,7 +48,7 @@ class Moments:
         return float(self._higher[pair][0])
 
     def add(self, batch: Mapping[str, Tensor]) -> None:
-        """Take in samples (n, D) of every place."""
+        """Take in samples (n, D) of every site."""
         new, centred = Moments(self.pairs), {}
         for name in self.names:
             values = batch[name].detach().cpu().double()
@@ -117,7 +114,7 @@ class Moments:
             if self.count <= width or self.count < 4:
                 raise UserError(
                     f"{self.count} samples are too few for {name}, which has {width} dimensions: "
-                    f"any two such places look alike. Read more than {width} tokens, better "
+                    f"any two such sites look alike. Read more than {width} tokens, better "
                     f"{10 * width}"
                 )
             spread = float(self.inner(name).trace())
@@ -127,7 +124,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class White:
-    """A place made white: computed once, used for all pairs it belongs to.
+    """A site made white: computed once, used for all pairs it belongs to.
 
     to_white   (r, D)  Λ^(−1/2) Vᵀ, of the r directions that are not nothing
     to_scaled  (r, D)  Λ^(1/2) Vᵀ: what a unit vector of white space weighs in every neuron

@@ -1,16 +1,15 @@
-"""A random sample of the tokens of a stream, the same tokens at every place, of bounded size."""
+"""A random sample of the tokens of a stream, the same tokens at every site, of bounded size."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.capture import Observed
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
 
-Ints = NDArray[np.int64]
 COLUMNS = ("tokens", "positions", "rows", "left", "right", "labels")
 
 
@@ -33,22 +32,22 @@ class Sample:
                 n: v.new_empty(0, v.shape[1], device="cpu") for n, v in seen.sites.items()
             }
         if list(seen.sites) != list(self._sites):
-            raise UserError(f"places changed from {list(self._sites)} to {list(seen.sites)}")
+            raise UserError(f"sites changed from {list(self._sites)} to {list(seen.sites)}")
         number = self.seen + np.arange(len(seen))
-        # The first tokens fill the room one by one; a later one takes the place of a random one.
-        place = np.where(
+        # The first tokens fill the room one by one; a later one takes the slot of a random one.
+        slot = np.where(
             number < self.size, number, self._rng.integers(0, np.maximum(number + 1, 1))
         )
-        kept = np.flatnonzero(place < self.size)
-        # Of several that want one place the last has it.
-        place, last = np.unique(place[kept][::-1], return_index=True)
+        kept = np.flatnonzero(slot < self.size)
+        # Of several that want one slot the last has it.
+        slot, last = np.unique(slot[kept][::-1], return_index=True)
         which = kept[::-1][last]
         self.seen += len(seen)
         room = min(self.seen, self.size)
         for name, column in self.columns.items():
             self.columns[name] = np.resize(column, room) if len(column) < room else column
-            self.columns[name][place] = getattr(seen, name)[which]
-        where, chosen = torch.from_numpy(place), torch.from_numpy(which)
+            self.columns[name][slot] = getattr(seen, name)[which]
+        where, chosen = torch.from_numpy(slot), torch.from_numpy(which)
         for name, values in self._sites.items():
             if len(values) < room:
                 # Doubling keeps the copying linear.
@@ -64,5 +63,5 @@ class Sample:
 
     @property
     def sites(self) -> dict[str, Tensor]:
-        """What every place held for the tokens of the sample, (n, D)."""
+        """What every site held for the tokens of the sample, (n, D)."""
         return {name: values[: len(self)] for name, values in self._sites.items()}

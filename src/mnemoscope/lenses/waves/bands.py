@@ -10,34 +10,25 @@ ones, and a language model would read its answers there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.attention_inputs import AttentionInputs, capture_attention_inputs
 from mnemoscope.activations.fixed_length import FixedLengthTexts
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.positions.fourier import OCTAVES, band_names, only_band
+from mnemoscope.lenses.positions.fourier import only_band
+from mnemoscope.lenses.positions.frequencies import OCTAVES, band_names
 from mnemoscope.lenses.waves.losses import loss_of
+from mnemoscope.lenses.waves.result import MODES, BandsResult
 from mnemoscope.open import Reader
-from mnemoscope.plots.figure import Reference, Series, bars
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
 # By layer, mean queries and keys by position, each (H, T, E).
 Means = Mapping[int, tuple[Tensor, Tensor]]
 Mode = Literal["stop", "pass", "shuffled"]
-MODES = {
-    "stop": "the band taken out",
-    "pass": "nothing but the band left of the positions",
-    "shuffled": "control: the band's values taken off at other positions",
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +47,7 @@ class Band:
 
 
 def octaves() -> list[Band]:
-    """The bands of `mnemoscope.lenses.positions.fourier`, and all of them together."""
+    """The bands of `mnemoscope.lenses.positions.frequencies`, and all of them together."""
     ends = [1 / period for period in OCTAVES] + [0.0]
     found = [Band(n, ends[i + 1], ends[i]) for i, n in enumerate(band_names())]
     return [*found, Band("all", 0.0, 0.5)]
@@ -101,59 +92,10 @@ class Filter:
         return changed
 
 
-@dataclass(frozen=True, eq=False)
-class BandsResult:
-    """What filters did, by mode; bands as in ``bands``.
-
-    loss        what the model loses as it is, nats; NaN when it has no loss
-    change      (bands,) how much more it loses, and ``error``, two standard errors over texts
-    moved       (bands, L) share of attention that goes elsewhere in a layer for the same input
-    """
-
-    asked: str
-    bands: tuple[str, ...]
-    texts: int
-    loss: float
-    change: dict[str, Floats]
-    error: dict[str, Floats]
-    moved: dict[str, Floats]
-    meaning: dict[str, str] = field(default_factory=lambda: dict(MODES))
-
-    def table(self) -> list[dict[str, str | float]]:
-        """One row per mode and band."""
-        return [
-            {
-                "filter": mode,
-                "period": band,
-                "loss added": float(self.change[mode][b]),
-                "error": float(self.error[mode][b]),
-                **{
-                    f"attention moved, layer {n}": float(v) for n, v in enumerate(moved[b].tolist())
-                },
-            }
-            for mode, moved in self.moved.items()
-            for b, band in enumerate(self.bands)
-        ]
-
-    def figure(self) -> go.Figure:
-        """Loss added by band and mode; without a loss, attention moved."""
-        if np.isnan(self.loss):
-            series = [Series(m, self.bands, moved.mean(1)) for m, moved in self.moved.items()]
-            return bars(series, "period in tokens", "share of attention moved")
-        series = [
-            Series(m, self.bands, c, c - self.error[m], c + self.error[m])
-            for m, c in self.change.items()
-        ]
-        return bars(
-            series, "period in tokens", f"loss added ({self.asked}, nats)",
-            references=[Reference(0.0, "the model as it is")],
-        )  # fmt: skip
-
-
 @torch.no_grad()
 def effects(
     reader: Reader,
-    pieces: FixedLengthTexts,
+    fixed: FixedLengthTexts,
     means: Means,
     *,
     bands: Sequence[Band] | None = None,
@@ -162,15 +104,15 @@ def effects(
 ) -> BandsResult:
     """Filter every layer's queries and keys at once, band by band, and read the same texts."""
     bands = octaves() if bands is None else list(bands)
-    question = loss_of(reader, pieces.tokens)
-    usable = pieces.tokens[: len(pieces.tokens) // 2 * 2]
+    question = loss_of(reader, fixed.tokens)
+    usable = fixed.tokens[: len(fixed.tokens) // 2 * 2]
     if not len(usable):
         raise UserError("at least two texts are needed to see what a filter does")
 
     def losses(off: Means | None) -> tuple[Tensor, dict[int, list[float]]]:
         found, moved = [], {number: [0.0, 0.0] for number in means}
         for tokens in torch.split(usable, batch):
-            change = Filter(off or {}, pieces.kept)
+            change = Filter(off or {}, fixed.kept)
 
             def hear(heard: AttentionInputs, change: Filter = change) -> None:
                 if off is not None:
@@ -180,7 +122,7 @@ def effects(
                 if question is None:
                     reader.read(tokens)
                 else:
-                    found.append(question.of(tokens, pieces.kept))
+                    found.append(question.of(tokens, fixed.kept))
         return torch.cat(found) if found else torch.tensor([torch.nan]), moved
 
     plain, _ = losses(None)

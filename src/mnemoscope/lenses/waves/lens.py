@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,38 +12,38 @@ from mnemoscope.activations.fixed_length import cut
 from mnemoscope.core.progress import progress
 from mnemoscope.lenses.heads.factors import factor
 from mnemoscope.lenses.heads.lens import Heads
-from mnemoscope.lenses.heads.result import HeadsResult
+from mnemoscope.lenses.inputs import fixed_length
+from mnemoscope.lenses.lens import Lens
 from mnemoscope.lenses.positions.position_table import position_table
-from mnemoscope.lenses.spectrum import Spectrum, SpectrumResult
-from mnemoscope.lenses.waves.bands import BandsResult, effects
-from mnemoscope.lenses.waves.propagation import NormSpread, Propagation, PropagationResult
-from mnemoscope.lenses.waves.recovery import Recovery, RecoveryResult
+from mnemoscope.lenses.spectrum.lens import Spectrum
+from mnemoscope.lenses.waves.bands import effects
+from mnemoscope.lenses.waves.propagation import NormSpread, Propagation
+from mnemoscope.lenses.waves.recovery import Recovery
+from mnemoscope.lenses.waves.result import WavesOptions, WavesResult
 from mnemoscope.open import open_reader
 
 
-@dataclass(frozen=True, eq=False)
-class WavesResult:
-    """What was seen. ``propagation`` is None for a model without absolute positions.
-
-    norms   by path: how much the std that a norm divides by varies over tokens, std / mean
-    """
-
-    model: str
-    spectrum: SpectrumResult
-    heads: HeadsResult
-    recovery: RecoveryResult
-    propagation: PropagationResult | None
-    norms: dict[str, float]
-    bands: BandsResult
-
-
-class Waves:
+class Waves(Lens):
     """Look for position waves in a model: ``observe`` it reading texts, then ``result``.
 
     ``length`` tokens are read at once, ``texts`` of them at most; filters are tried on ``filtered``
     of them, which are read once for each filter. The other options are those of
-    `mnemoscope.lenses.heads.lens.Heads` and `mnemoscope.lenses.spectrum.Spectrum`.
+    `mnemoscope.lenses.heads.lens.Heads` and `mnemoscope.lenses.spectrum.lens.Spectrum`.
     """
+
+    title = "Position waves"
+    question = "How do the heads of {models} know how far away a token is?"
+    Options = WavesOptions
+
+    @classmethod
+    def measure(
+        cls, models: Sequence[Any], texts: Sequence[str], options: WavesOptions
+    ) -> WavesResult:
+        """Let one model read texts of one length."""
+        given = fixed_length(models[0], texts, options)
+        lens = cls(length=given.length, texts=given.count, **options.chosen())
+        lens.observe(given.reader, given.texts)
+        return lens.result()
 
     def __init__(
         self,
@@ -74,15 +74,15 @@ class Waves:
     ) -> None:
         """Let the model read texts, token ids, or tensors (N, T)."""
         self.reader = reader = open_reader(model, tokenizer)
-        self.pieces = pieces = cut(reader, inputs, self.length, self.texts)
-        self.heads.begin(reader, pieces)
-        table = position_table(reader.model, pieces.tokens.shape[1])
+        self.fixed = fixed = cut(reader, inputs, self.length, self.texts)
+        self.heads.begin(reader, fixed)
+        table = position_table(reader.model, fixed.tokens.shape[1])
         if table is not None:
-            self.propagation = Propagation(table[pieces.kept])
-        total = -(-len(pieces.tokens) // batch)
+            self.propagation = Propagation(table[fixed.kept])
+        total = -(-len(fixed.tokens) // batch)
         with progress("reading", total, silent=silent) as show:
-            for number, tokens in enumerate(pieces.batches(batch), start=1):
-                with self.norms.watching(reader.model, pieces.kept):
+            for number, tokens in enumerate(fixed.batches(batch), start=1):
+                with self.norms.watching(reader.model, fixed.kept):
                     seen = self.heads.read(tokens, ("embeddings", "layer.*.out"))
                 self._take(seen)
                 show(number, "")
@@ -96,10 +96,11 @@ class Waves:
             names = [name for name in seen if name not in inside]
             self.propagation.observe({name: seen[name] for name in names})
 
+    @torch.no_grad()
     def result(self) -> WavesResult:
         """What was seen."""
         heads = self.heads.result()
-        few = self.pieces.some(self.filtered)
+        few = self.fixed.some(self.filtered)
         return WavesResult(
             model=self.reader.name,
             spectrum=self.spectrum.result(),
@@ -125,11 +126,3 @@ class Waves:
             left = parts.left[:, :-1].transpose(0, 1).flatten(1)
             found.setdefault("singular vectors of W_Q W_Kᵀ", {})[site] = left[:, best].cpu()
         return found
-
-
-def look(model: Any, inputs: Any, *, tokenizer: Any = None, **options: Any) -> WavesResult:
-    """Observe and return the result in one call."""
-    lens = Waves(**options)
-    lens.observe(model, inputs, tokenizer=tokenizer)
-    with torch.no_grad():
-        return lens.result()

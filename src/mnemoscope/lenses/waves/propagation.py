@@ -12,69 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.positions.means import PositionMeans
-from mnemoscope.plots.figure import Series, lines
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class PropagationResult:
-    """At S places, all (S,).
-
-    fit        R² of S P L for the means by position, mean vector taken off
-    shuffled   the same with the rows of P shuffled: as many free numbers, no position
-    line       R² of a straight line in the position, column by column: the plain control
-    energy     share of all variance that positions explain
-    """
-
-    sites: tuple[str, ...]
-    fit: Floats
-    shuffled: Floats
-    line: Floats
-    energy: Floats
-
-    def table(self) -> list[dict[str, str | float]]:
-        """One row per place."""
-        return [
-            {
-                "site": site,
-                "S P L": float(self.fit[s]),
-                "rows shuffled": float(self.shuffled[s]),
-                "straight line": float(self.line[s]),
-                "share of variance": float(self.energy[s]),
-            }
-            for s, site in enumerate(self.sites)
-        ]
-
-    def figure(self) -> go.Figure:
-        """All four over places."""
-        places = np.arange(len(self.sites))
-        named = {
-            "S P L": self.fit,
-            "rows of P shuffled": self.shuffled,
-            "straight line in position": self.line,
-            "share of all variance": self.energy,
-        }
-        figure = lines([Series(n, places, v) for n, v in named.items()], "place", "R², or share")
-        figure.update_xaxes(tickvals=list(places), ticktext=list(self.sites))
-        return figure
+from mnemoscope.lenses.waves.result import PropagationResult
 
 
 class Propagation:
-    """Follow position embeddings (T, D): ``observe`` places laid out by position, then ``result``.
+    """Follow position embeddings (T, D): ``observe`` sites laid out by position, then ``result``.
 
     A model that adds no positions to its words has none to follow.
     """
@@ -89,7 +39,7 @@ class Propagation:
         self.means: dict[str, PositionMeans] = {}
 
     def observe(self, seen: Mapping[str, Tensor]) -> None:
-        """Take in (B, T, D) by place."""
+        """Take in (B, T, D) by site."""
         for site, values in seen.items():
             if values.shape[1:] != self.table.shape:
                 raise UserError(
@@ -103,12 +53,12 @@ class Propagation:
         if not self.means:
             raise UserError("nothing was observed yet: call observe(seen) for every batch first")
         order = torch.randperm(len(self.table), generator=torch.Generator().manual_seed(0))
-        place = torch.linspace(-1, 1, len(self.table), dtype=torch.float64)[:, None]
+        ramp = torch.linspace(-1, 1, len(self.table), dtype=torch.float64)[:, None]
         rows = []
         for means in self.means.values():
             mean = means.mean()
             mean = mean - mean.mean(0)
-            line = (mean * place).sum(0, keepdim=True) / place.square().sum() * place
+            line = (mean * ramp).sum(0, keepdim=True) / ramp.square().sum() * ramp
             rows.append(
                 (
                     scaled_fit(mean, self.table)[0],

@@ -1,14 +1,12 @@
 """Which directions of a layer hold positions: those a head looks along, or those PCA and ICA find?
 
-Shapes: n tokens, T positions, D width of a place, k directions.
+Shapes: n tokens, T positions, D width of a site, k directions.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,56 +16,14 @@ from torch import Tensor
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.positions.means import PositionMeans
 from mnemoscope.lenses.statistics.moments import whiten
-from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.lenses.waves.result import RecoveryResult
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
 # The one method that is told where tokens stand: how much could be had by a linear map.
 TOLD = "discriminant, told the positions"
 
 
-@dataclass(frozen=True, eq=False)
-class RecoveryResult:
-    """By method and place: mean share of variance that positions explain, of the best directions.
-
-    value       (S,) by method, from 0 (nothing but words) to 1 (nothing but positions)
-    null        the same for PCA with positions shuffled
-    unsettled   places where FastICA did not converge
-    """
-
-    sites: tuple[str, ...]
-    value: dict[str, Floats]
-    null: float
-    directions: int
-    best: int
-    unsettled: tuple[str, ...]
-
-    def table(self) -> list[dict[str, str | int | float]]:
-        """One row per method and place."""
-        return [
-            {"method": method, "site": site, "value": float(values[s]), "null": self.null}
-            for method, values in self.value.items()
-            for s, site in enumerate(self.sites)
-        ]
-
-    def figure(self) -> go.Figure:
-        """One line per method, over places."""
-        places = np.arange(len(self.sites))
-        figure = lines(
-            [Series(method, places, values) for method, values in self.value.items()],
-            "place",
-            "share of variance by position",
-            references=[Reference(self.null, "null: positions shuffled")],
-            y_range=(-0.02, 1.02),
-        )
-        figure.update_xaxes(tickvals=list(places), ticktext=list(self.sites))
-        return figure
-
-
 class Recovery:
-    """Compare directions: ``observe`` places laid out by position, then ``result``.
+    """Compare directions: ``observe`` sites laid out by position, then ``result``.
 
     PCA and FastICA (scikit-learn) get ``samples`` tokens and find ``directions``; of those the
     ``best`` by share of variance that positions explain count: a sine, a cosine, and two more. The
@@ -82,7 +38,7 @@ class Recovery:
         self._kept: dict[str, list[Tensor]] = {}
 
     def observe(self, seen: Mapping[str, Tensor]) -> None:
-        """Take in (B, T, D) by place; the first texts are the sample, whole, for PCA and ICA."""
+        """Take in (B, T, D) by site; the first texts are the sample, whole, for PCA and ICA."""
         for site, values in seen.items():
             means = self.means.setdefault(site, PositionMeans())
             kept = self._kept.setdefault(site, [])
@@ -93,7 +49,7 @@ class Recovery:
             means.add(values)
 
     def result(self, heads: Mapping[str, Mapping[str, Tensor]]) -> RecoveryResult:
-        """``heads``: by name of the method, by place, directions (D, k) that heads look along."""
+        """``heads``: by name of the method, by site, directions (D, k) that heads look along."""
         if not self.means:
             raise UserError("nothing was observed yet: call observe(seen) for every batch first")
         names = ["PCA", "FastICA", *heads, TOLD]

@@ -22,10 +22,8 @@ from mnemoscope.lenses.heads.summary import (
 
 if TYPE_CHECKING:
     from mnemoscope.lenses.heads.result import HeadsResult
-    from mnemoscope.lenses.spectrum import SpectrumResult
-    from mnemoscope.lenses.waves.bands import BandsResult
-    from mnemoscope.lenses.waves.lens import WavesResult
-    from mnemoscope.lenses.waves.propagation import PropagationResult
+    from mnemoscope.lenses.spectrum.result import SpectrumResult
+    from mnemoscope.lenses.waves.result import BandsResult, PropagationResult, WavesResult
 
 SPECTRUM = ("power", "peak", "sharpness", "words_sharpness", "share")
 # Dimensions of a heat map.

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mnemoscope.lenses.attention_maps import AttentionMaps
+from mnemoscope.lenses.attention_maps.lens import AttentionMaps
 from mnemoscope.studies.contest.result import Attended, Curve
 from mnemoscope.training.run import Run
 

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from mnemoscope.activations.capture import capture, side_by_side
 from mnemoscope.data.sentences import Sentences
-from mnemoscope.lenses.change import Change, GroupedResult
-from mnemoscope.lenses.influence import Influence
+from mnemoscope.lenses.change.lens import Change
+from mnemoscope.lenses.change.result import GroupedResult
+from mnemoscope.lenses.influence.lens import Influence
 from mnemoscope.lenses.information.lens import Information
-from mnemoscope.lenses.neighbours import Neighbours
+from mnemoscope.lenses.neighbours.lens import Neighbours
 from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import by_frequency, everything
 from mnemoscope.models.model import SequenceModel

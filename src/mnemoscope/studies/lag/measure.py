@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from mnemoscope.core.registry import find
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.copy import Copy
-from mnemoscope.lenses.gates import Gates
+from mnemoscope.lenses.gates.lens import Gates
 from mnemoscope.studies.lag.result import LETTERS, WORD, Asked, GatesSeen
 from mnemoscope.training.evaluate import evaluate
 from mnemoscope.training.machine import join

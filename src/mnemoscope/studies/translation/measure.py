@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mnemoscope.data.translation import Translation
-from mnemoscope.lenses.alignment import Alignment
-from mnemoscope.lenses.reach import Reach
+from mnemoscope.lenses.alignment.lens import Alignment
+from mnemoscope.lenses.reach.lens import Reach
 from mnemoscope.studies.translation.result import (
     CrossAttention,
     Dependence,

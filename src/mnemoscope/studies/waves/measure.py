@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mnemoscope.open import open_reader
 from mnemoscope.data.documents import read_documents
 from mnemoscope.lenses.waves.lens import Waves
 from mnemoscope.lenses.waves.summary import WavesSummary, brief, summary
+from mnemoscope.open import open_reader
 from mnemoscope.studies.waves.result import Checkpoint, Examined
 from mnemoscope.training import checkpoint
 from mnemoscope.training.machine import join

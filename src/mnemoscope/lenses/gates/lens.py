@@ -6,81 +6,45 @@ Shapes: B rows, T tokens, G gates, D width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.capture import capture
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
+from mnemoscope.lenses.gates.result import GatesOptions, GatesResult
+from mnemoscope.lenses.inputs import fixed_length, native
+from mnemoscope.lenses.lens import Lens
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.recurrent import RecurrentLayer
-from mnemoscope.plots.figure import Series, heatmap, lines
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
-
+NEEDS = "gates are those of LSTM and GRU"
 # Gates lie in [0, 1], candidates in [−1, 1]: percentiles are exact to a hundredth.
 BINS = 200
 EDGES: Floats = np.linspace(-1, 1, BINS + 1)
 
 
-@dataclass(frozen=True, eq=False)
-class GatesResult:
-    """What one layer's gates did.
-
-    names    the G gates
-    mean     (T, G) over rows and units
-    low      (T, G) a tenth of rows and units lies below, high a tenth above
-    example  (T, G, D) the first row that was observed
-    """
-
-    names: tuple[str, ...]
-    mean: Floats
-    low: Floats
-    high: Floats
-    example: Floats
-
-    def table(self) -> list[dict[str, str | int | float]]:
-        """One row per token and gate."""
-        return [
-            {
-                "token": t,
-                "gate": name,
-                "mean": self.mean[t, g],
-                "low": self.low[t, g],
-                "high": self.high[t, g],
-            }
-            for t in range(len(self.mean))
-            for g, name in enumerate(self.names)
-        ]
-
-    def figure(self) -> go.Figure:
-        """Curves of all gates over time, with the spread over units as bands."""
-        steps = np.arange(len(self.mean))
-        series = [
-            Series(name, steps, self.mean[:, g], self.low[:, g], self.high[:, g])
-            for g, name in enumerate(self.names)
-        ]
-        return lines(series, "token", "gate", y_range=(-1.05, 1.05))
-
-    def units(self, gate: str, tokens: Sequence[object]) -> go.Figure:
-        """One gate of the example as a picture: units down, tokens across."""
-        which = self.names.index(gate)
-        picture = self.example[:, which].T
-        # Units that behave alike stand together.
-        order = np.argsort(picture.mean(1))
-        labels = [f"unit {unit}" for unit in order]
-        return heatmap(picture[order], tokens, labels, "token read", "unit", gate, z_range=(0, 1))
-
-
-class Gates:
+class Gates(Lens):
     """Watch one recurrent layer read: ``observe`` batches of equal length, then ``result``."""
+
+    title = "Gates"
+    question = "How far do the gates of {models} open while it reads?"
+    Options = GatesOptions
+
+    @classmethod
+    def measure(
+        cls, models: Sequence[Any], texts: Sequence[str], options: GatesOptions
+    ) -> GatesResult:
+        """Watch one model that reads texts of one length."""
+        given = fixed_length(models[0], texts, options)
+        lens, model = cls(options.layer), native(given.reader, NEEDS)
+        lens.check_layer(model)
+        for tokens in given.cut().batches(32):
+            lens.observe(model, tokens)
+        return lens.result()
 
     def __init__(self, layer: int = 0) -> None:
         self.layer = layer
@@ -91,15 +55,7 @@ class Gates:
 
     def observe(self, model: SequenceModel, tokens: Tensor) -> None:
         """Read tokens (B, T) from the beginning of a stream and watch the gates."""
-        layers = list(model.layers)
-        if not 0 <= self.layer < len(layers):
-            raise UserError(f"the model has layers 0 to {len(layers) - 1}, not {self.layer}")
-        layer = layers[self.layer]
-        if not isinstance(layer, RecurrentLayer) or len(layer.cell.gates) < 2:
-            raise UserError(
-                f"a model with {model.config.memory} memory has no gates; watch an lstm or a gru"
-            )
-        self._names = layer.cell.gates
+        self._names = self.check_layer(model).cell.gates
         path = f"layers.{self.layer}.gates"
         was_training = model.training
         model.eval()
@@ -118,6 +74,16 @@ class Gates:
             )
         self._sum = self._sum + gates.sum((0, 3))
         self._histogram = self._histogram + _histogram(gates)
+
+    def check_layer(self, model: SequenceModel) -> RecurrentLayer:
+        """The layer whose gates are watched, or `UserError`."""
+        layers = list(model.layers)
+        if not 0 <= self.layer < len(layers):
+            raise UserError(f"the model has layers 0 to {len(layers) - 1}, not {self.layer}")
+        layer = layers[self.layer]
+        if not isinstance(layer, RecurrentLayer) or len(layer.cell.gates) < 2:
+            raise UserError(f"{NEEDS}: this is a model with {model.config.memory} memory")
+        return layer
 
     def result(self) -> GatesResult:
         """What was seen so far."""

@@ -1,90 +1,38 @@
 """What lies near: whether neighbours in a layer's space share token, position or context.
 
-Voita 2019, §6.3. Shapes: S places, k neighbours.
+Voita 2019, §6.3. Shapes: n tokens, k neighbours.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.capture import Observed
-from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.arrays import Floats, Ints
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.statistics import standard_error
+from mnemoscope.lenses.inputs import CaptureLens, Tokenised
+from mnemoscope.lenses.neighbours.result import TITLES, NeighboursOptions, NeighboursResult
 from mnemoscope.lenses.statistics.clusters import standardise
 from mnemoscope.lenses.statistics.sample import Sample
-from mnemoscope.plots.figure import Reference, Series, lines
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
-TITLES = {
-    "token": "share of neighbours that are the same token",
-    "position": "mean distance in position of neighbours",
-    "left": "share of neighbours with the same token to the left",
-    "right": "share of neighbours with the same token to the right",
-}
 
 
-@dataclass(frozen=True, eq=False)
-class NeighboursResult:
-    """By what is asked (token, position, left, right): value, error and null at S places.
-
-    Token is asked among all tokens; the others among occurrences of one token, for tokens with
-    more than k of them. ``ceiling`` is the best share of same tokens that was possible, as rare
-    tokens have fewer than k twins. The null takes neighbours at random from the same candidates.
-    """
-
-    sites: tuple[str, ...]
-    k: int
-    value: dict[str, Floats]
-    error: dict[str, Floats]
-    null: dict[str, float]
-    ceiling: float
-    samples: int
-
-    def table(self) -> list[dict[str, str | int | float]]:
-        """One row per question and place."""
-        return [
-            {
-                "asked": what,
-                "site": site,
-                "value": float(values[s]),
-                "error": float(self.error[what][s]),
-                "null": self.null[what],
-                "ceiling": self.ceiling if what == "token" else "",
-                "k": self.k,
-                "samples": self.samples,
-            }
-            for what, values in self.value.items()
-            for s, site in enumerate(self.sites)
-        ]
-
-    def figure(self, what: str = "token") -> go.Figure:
-        """One question, by place."""
-        if what not in self.value:
-            raise UserError(f"{what!r} was not asked; {suggestion(what, self.value)}")
-        places, value, error = np.arange(len(self.sites)), self.value[what], self.error[what]
-        references = [Reference(self.null[what], "null: neighbours at random")]
-        if what == "token":
-            references.append(Reference(self.ceiling, "best possible"))
-        figure = lines(
-            [Series(what, places, value, value - 2 * error, value + 2 * error)],
-            "place",
-            TITLES[what],
-            references=references,
-        )
-        figure.update_xaxes(tickvals=list(places), ticktext=list(self.sites))
-        return figure
-
-
-class Neighbours:
+class Neighbours(CaptureLens):
     """Look at the ``k`` nearest neighbours: ``observe`` what `capture` gives, then ``result``."""
+
+    title = "Neighbours"
+    question = "What do neighbours in the space of every layer of {models} share?"
+    Options = NeighboursOptions
+
+    @classmethod
+    def made(cls, given: Tokenised, texts: Sequence[str], options: NeighboursOptions) -> Self:
+        """A fresh lens."""
+        return cls(options.k, samples=options.samples)
 
     def __init__(self, k: int = 10, *, samples: int = 5000) -> None:
         if not 1 <= k < samples:
@@ -133,7 +81,7 @@ class Neighbours:
             self.k,
             {what: np.array([one.mean() for one in rows]) for what, rows in values.items()},
             {
-                what: np.array([one.std() / len(one) ** 0.5 for one in rows])
+                what: np.array([standard_error(one) for one in rows])
                 for what, rows in values.items()
             },
             null,
@@ -142,7 +90,7 @@ class Neighbours:
         )
 
 
-def _alike(columns: dict[str, NDArray[np.int64]], near: NDArray[np.int64]) -> dict[str, Floats]:
+def _alike(columns: dict[str, Ints], near: Ints) -> dict[str, Floats]:
     position, left, right = columns["positions"], columns["left"], columns["right"]
     return {
         "position": np.abs(position[near] - position[:, None]).mean(1),
@@ -151,7 +99,7 @@ def _alike(columns: dict[str, NDArray[np.int64]], near: NDArray[np.int64]) -> di
     }
 
 
-def _nearest(vectors: Tensor, k: int) -> NDArray[np.int64]:
+def _nearest(vectors: Tensor, k: int) -> Ints:
     """The k nearest others of every vector, (n, k), by Euclidean distance."""
     squares = vectors.square().sum(1)
     found = []

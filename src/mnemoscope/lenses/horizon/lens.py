@@ -10,104 +10,70 @@ finds is what a linear reader can find.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.arrays import Floats, Ints
 from mnemoscope.core.errors import UserError
-from mnemoscope.memories.horizon import FAINT, directions
+from mnemoscope.core.progress import progress
+from mnemoscope.core.seeds import derive
+from mnemoscope.lenses.horizon.result import FOLDS, HorizonOptions, HorizonResult
+from mnemoscope.lenses.lens import Lens
+from mnemoscope.memories.horizon import directions
 from mnemoscope.models.config import Infinite
 from mnemoscope.models.longterm import plan_of
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.plots.figure import Reference, Series, heatmap, lines
+from mnemoscope.open import open_stream
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
-FOLDS = 4
 # Penalties tried, relative to the mean variance of a feature; the best on held-out rows counts.
 PENALTIES = (1e-4, 1e-2, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class HorizonResult:
-    """What is left of windows of L tokens.
-
-    ages        (A,)    tokens between a window's end and now
-    kept        (A, L)  share of the variance of each wave that can be predicted, mean over folds
-    low, high   (A, L)  lowest and highest fold
-    null        (A, L)  the same from states of other rows: what chance gives
-    expected    (A,)    directions kept by algebra, for a model that is one signal; else empty
-    samples     rows that were read, features of the state that were used
-    """
-
-    ages: NDArray[np.int64]
-    kept: Floats
-    low: Floats
-    high: Floats
-    null: Floats
-    expected: NDArray[np.int64]
-    samples: tuple[int, int]
-
-    @property
-    def directions(self) -> tuple[Floats, Floats, Floats]:
-        """How many of the L waves are kept, by age: lowest fold, mean, highest fold."""
-        folds = (self.low, self.kept, self.high)
-        low, mean, high = ((kept > FAINT).sum(1).astype(float) for kept in folds)
-        return low, mean, high
-
-    def table(self) -> list[dict[str, int | float]]:
-        """One row per age and wave."""
-        return [
-            {
-                "age": int(age),
-                "wave": wave,
-                "cycles": (wave + 1) // 2,
-                "kept": float(self.kept[a, wave]),
-                "low": float(self.low[a, wave]),
-                "high": float(self.high[a, wave]),
-                "null": float(self.null[a, wave]),
-            }
-            for a, age in enumerate(self.ages)
-            for wave in range(self.kept.shape[1])
-        ]
-
-    def figure(self) -> go.Figure:
-        """Directions kept against age, with the null and, where there is one, the algebra."""
-        low, mean, high = self.directions
-        series = [Series("read off the state", self.ages, mean, low, high)]
-        if self.expected.size:
-            series.append(Series("by algebra", self.ages, self.expected.astype(float)))
-        null = (self.null > FAINT).sum(1).astype(float)
-        series.append(Series("null: states of other streams", self.ages, null))
-        length = self.kept.shape[1]
-        return lines(
-            series,
-            "age (tokens)",
-            f"directions kept of {length}",
-            references=[Reference(length, "all")],
-            y_range=(0, length * 1.05),
-        )
-
-    def frequencies(self) -> go.Figure:
-        """Share kept as a picture: waves down, ages across."""
-        waves = ["mean"]
-        for wave in range(1, self.kept.shape[1]):
-            waves.append(f"{'cos' if wave % 2 else 'sin'} {(wave + 1) // 2}")
-        ages = [str(age) for age in self.ages]
-        return heatmap(
-            self.kept.T.clip(0, 1), ages, waves, "age (tokens)", "wave (cycles per window)", "kept",
-            z_range=(0, 1),
-        )  # fmt: skip
-
-
-class Horizon:
+class Horizon(Lens):
     """Watch a state: ``observe`` batches of random streams, then ``result``."""
+
+    title = "Horizon"
+    question = "What can be read off the state of {models}, and how long after it was read?"
+    Options = HorizonOptions
+    reads = "nothing"
+
+    @classmethod
+    def measure(
+        cls, models: Sequence[Any], texts: Sequence[str], options: HorizonOptions
+    ) -> HorizonResult:
+        """Let one model read random streams."""
+        stream = open_stream(models[0])
+        model = stream.call
+        if not isinstance(model, SequenceModel):
+            raise UserError(
+                "horizon reads the states of models built here: "
+                f"{stream.name} is a model of transformers"
+            )
+        length, batch = options.window * options.windows, min(options.batch, options.rows // FOLDS)
+        if stream.limit is not None and length > stream.limit:
+            raise UserError(
+                f"{stream.name} can read {stream.limit} tokens in one stream, not {length}: ask "
+                "for fewer or shorter windows"
+            )
+        lens = cls(
+            options.window,
+            channels=options.channels,
+            features=options.features,
+            segment=options.segment,
+        )
+        rng = np.random.default_rng(derive(options.seed, "horizon"))
+        steps = -(-options.rows // batch)
+        with progress("reading", steps) as show:
+            for step in range(1, steps + 1):
+                ids = torch.from_numpy(rng.integers(stream.vocab, size=(batch, length)))
+                lens.observe(model, ids.to(stream.device))
+                show(step, "")
+        return lens.result()
 
     def __init__(
         self,
@@ -129,7 +95,7 @@ class Horizon:
         self._batches = 0
         self._rows = 0
         self._ages = 0
-        self._expected: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._expected: Ints = np.empty(0, dtype=np.int64)
         self._moments: list[_Moments | None] = [None] * FOLDS
         self._mixing: Tensor | None = None
 
@@ -216,7 +182,7 @@ class Horizon:
         windows = said.view(len(said), -1, self.window, self.channels)  # (B, A, L, C)
         return torch.einsum("wl,balc->bawc", waves(self.window), windows).flatten(1)
 
-    def _algebra(self, model: SequenceModel, ages: int) -> NDArray[np.int64]:
+    def _algebra(self, model: SequenceModel, ages: int) -> Ints:
         config = model.config
         if not isinstance(config, Infinite) or config.layers > 1 or config.sticky:
             return np.empty(0, dtype=np.int64)

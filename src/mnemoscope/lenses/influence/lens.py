@@ -7,9 +7,10 @@ without it. Shapes: B rows, T tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fnmatch import fnmatch
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,12 @@ from mnemoscope.activations.attention_interface import intercept_attention
 from mnemoscope.activations.batches import to_batches
 from mnemoscope.activations.capture import Observed
 from mnemoscope.activations.sites import stacks
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
-from mnemoscope.data.vocabulary import Ints
-from mnemoscope.lenses.change import GroupedResult, Quota, gather
+from mnemoscope.lenses.change.grouping import Quota, gather, groups_of, quota_of
+from mnemoscope.lenses.change.result import GroupedOptions, GroupedResult
+from mnemoscope.lenses.inputs import tokenise
+from mnemoscope.lenses.lens import Lens
 from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import Groups
 from mnemoscope.models.model import Context, SequenceModel
@@ -31,15 +35,38 @@ from mnemoscope.open import Reader, open_reader
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class Influence:
+class Influence(Lens):
     """Hide tokens: ``observe`` texts, then ``result``.
 
     In every text and for every group one token of the group, drawn at random, is hidden from the
     others. ``samples`` other tokens are compared for each group; groups with fewer are left out.
+    ``sites`` says which layers are asked about, by the names of their outputs.
     """
 
-    def __init__(self, groups: Groups, *, samples: int = 2000, seed: int = 0) -> None:
-        self.groups = groups
+    title = "Influence"
+    question = "How much do tokens change each other in every layer of {models}?"
+    Options = GroupedOptions
+
+    @classmethod
+    def measure(
+        cls, models: Sequence[Any], texts: Sequence[str], options: GroupedOptions
+    ) -> GroupedResult:
+        """Let one model read texts, layer by layer with tokens hidden."""
+        given = tokenise(models, texts, options, options.sites)
+        groups = groups_of(given, texts, options)
+        lens = cls(groups, samples=quota_of(groups, options), sites=options.sites)
+        lens.observe(given.readers[0], given.ids, length=given.length)
+        return lens.result()
+
+    def __init__(
+        self,
+        groups: Groups,
+        *,
+        samples: int = 2000,
+        seed: int = 0,
+        sites: Sequence[str] = ("layer.*.out",),
+    ) -> None:
+        self.groups, self.sites = groups, sites
         # A text gives many samples for one hidden token: no thinning here.
         self._quota = Quota(replace(groups, counts=np.zeros_like(groups.counts)), samples)
         self._lenses: list[Similarity] = []
@@ -67,11 +94,17 @@ class Influence:
             return
         ids = tokens.cpu().numpy()
         rows, length = ids.shape
-        places = np.broadcast_to(np.arange(length), ids.shape)
+        positions = np.broadcast_to(np.arange(length), ids.shape)
         group = self.groups.of(
-            ids.ravel(), places.ravel(), np.broadcast_to(texts[:, None], ids.shape).ravel()
+            ids.ravel(), positions.ravel(), np.broadcast_to(texts[:, None], ids.shape).ravel()
         ).reshape(ids.shape)
-        calls = record(reader, tokens)
+        calls = {
+            name: call
+            for name, call in record(reader, tokens).items()
+            if any(fnmatch(f"{name}.out", site) for site in self.sites)
+        }
+        if not calls:
+            raise UserError(f"no layer of {reader.name} has its output at {', '.join(self.sites)}")
         nothing = torch.zeros(rows, length, dtype=torch.bool)
         plain = {name: rerun(reader, name, call, nothing) for name, call in calls.items()}
         if not self._lenses:
@@ -107,7 +140,7 @@ class Influence:
             for number, (name, lens) in enumerate(zip(self.groups.names, lenses, strict=True))
             if self._quota.full(number)
         }
-        return gather(found, self.groups.names, self._quota, "influence")
+        return gather(found, self.groups, self._quota, "influence")
 
 
 def record(reader: Reader, tokens: Tensor) -> dict[str, Call]:

@@ -1,0 +1,1 @@
+"""The lens ``attention_maps``."""

@@ -1,0 +1,114 @@
+"""What a lens is: options, what it reads, a result that shows itself, and a page of that. No torch.
+
+A lens is a class in `lenses/NAME/lens.py` with `observe` and `result`, and one line in
+`mnemoscope.core.registry`. Its options and its result are in files that import no torch: help comes
+at once, and a result that was kept can be drawn anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from mnemoscope.core.config import Config
+from mnemoscope.core.errors import UserError
+from mnemoscope.report import page
+from mnemoscope.report.document import Figure, Section
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+# Of a number that counts something in one text, and of tokens in all.
+MOST, MOST_TOKENS = 1 << 20, 1 << 40
+# One dict a row.
+Records = list[dict[str, Any]]
+
+
+class Result:
+    """What a lens found: a frozen dataclass of arrays with names that shows itself."""
+
+    def figure(self) -> go.Figure:
+        """The main figure."""
+        raise NotImplementedError
+
+    def table(self) -> Records:
+        """All numbers of the main figure, one dict a row."""
+        raise NotImplementedError
+
+    def sections(self) -> list[Section]:
+        """The page, without its title: nothing but the result is needed for it."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        name = type(self).__name__
+        return page.fragment(Figure(name, self.figure(), "", self.table()))
+
+
+class Lens:
+    """The base of every lens.
+
+    question   what a page asks; ``{models}`` is the names of the models
+    models     the least and the most models it takes, None for any number
+    reads      texts, pairs (a source and what is said, parted by a tab), or nothing
+    """
+
+    title: ClassVar[str]
+    question: ClassVar[str]
+    Options: ClassVar[type[Config]]
+    models: ClassVar[tuple[int, int | None]] = (1, 1)
+    reads: ClassVar[Literal["texts", "pairs", "nothing"]] = "texts"
+
+    @classmethod
+    def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
+        """Open the models, let them read, observe, and return the result."""
+        raise NotImplementedError
+
+    @staticmethod
+    def page(result: Result) -> list[Section]:
+        """The sections of a result; pure."""
+        return result.sections()
+
+    @classmethod
+    def asked(cls, names: Sequence[str]) -> str:
+        """The question about models of these names."""
+        return cls.question.format(models=" and ".join(names))
+
+    @classmethod
+    def check(cls, models: Sequence[Any], texts: Sequence[str] | None) -> None:
+        """Raise `UserError` for too few or too many models or texts, before any is opened."""
+        name, (least, most) = cls.title.lower(), cls.models
+        if len(models) < least or (most is not None and len(models) > most):
+            count = {(1, 1): "one model", (1, 2): "one model, or two"}.get((least, most or 0))
+            raise UserError(f"{name} looks at {count or f'at least {least} models'}")
+        if cls.reads == "nothing" and texts is not None:
+            raise UserError(f"{name} reads no text: leave --text out")
+        if cls.reads != "nothing" and texts is None:
+            what = "a text" if cls.reads == "texts" else "sentences"
+            raise UserError(f"give {what} to read: --text FILE")
+        if texts is not None and not any(text.strip() for text in texts):
+            raise UserError("the text is empty: there is nothing to read")
+
+
+class TextOptions(Config):
+    """How much of a text is read."""
+
+    length: int = Field(128, ge=2, le=MOST, description="tokens read at once; longer texts are cut")
+    tokens: int = Field(
+        50_000, ge=1, le=MOST_TOKENS, description="about how many tokens to read at most"
+    )
+
+
+class SiteOptions(TextOptions):
+    """Where activations are captured while a text is read."""
+
+    sites: tuple[str, ...] = Field(
+        ("embeddings", "layer.*.out"), min_length=1, description="where to capture; globs work"
+    )
+
+
+class PairOptions(Config):
+    """How many sentences a translator reads."""
+
+    sentences: int = Field(100, ge=1, le=MOST, description="how many sentences to read at most")

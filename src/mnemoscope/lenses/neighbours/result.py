@@ -1,0 +1,113 @@
+"""What nearest neighbours share: options, result and page of the lens.
+
+Shapes: S sites, k neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from mnemoscope.core.arrays import Floats
+from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.lenses.lens import MOST, Records, Result, SiteOptions
+from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.report.document import Figure, Section, Table
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+TITLES = {
+    "token": "share of neighbours that are the same token",
+    "position": "mean distance in position of neighbours",
+    "left": "share of neighbours with the same token to the left",
+    "right": "share of neighbours with the same token to the right",
+}
+
+
+class NeighboursOptions(SiteOptions):
+    """How many neighbours, among how many tokens."""
+
+    k: int = Field(10, ge=1, le=MOST, description="nearest neighbours of every token")
+    samples: int = Field(5000, ge=2, le=MOST, description="tokens among which they are found")
+
+
+@dataclass(frozen=True, eq=False)
+class NeighboursResult(Result):
+    """By what is asked (token, position, left, right): value, error and null at S sites.
+
+    Token is asked among all tokens; the others among occurrences of one token, for tokens with
+    more than k of them. ``ceiling`` is the best share of same tokens that was possible, as rare
+    tokens have fewer than k twins. The null takes neighbours at random from the same candidates.
+    """
+
+    sites: tuple[str, ...]
+    k: int
+    value: dict[str, Floats]
+    error: dict[str, Floats]
+    null: dict[str, float]
+    ceiling: float
+    samples: int
+
+    def table(self) -> Records:
+        """One row per question and site."""
+        return [
+            {
+                "asked": what,
+                "site": site,
+                "value": float(values[s]),
+                "error": float(self.error[what][s]),
+                "null": self.null[what],
+                "ceiling": self.ceiling if what == "token" else "",
+                "k": self.k,
+                "samples": self.samples,
+            }
+            for what, values in self.value.items()
+            for s, site in enumerate(self.sites)
+        ]
+
+    def figure(self, what: str = "token") -> go.Figure:
+        """One question, by site."""
+        if what not in self.value:
+            raise UserError(f"{what!r} was not asked; {suggestion(what, self.value)}")
+        ticks, value, error = np.arange(len(self.sites)), self.value[what], self.error[what]
+        references = [Reference(self.null[what], "null: neighbours at random")]
+        if what == "token":
+            references.append(Reference(self.ceiling, "best possible"))
+        figure = lines(
+            [Series(what, ticks, value, value - 2 * error, value + 2 * error)],
+            "site",
+            TITLES[what],
+            references=references,
+        )
+        figure.update_xaxes(tickvals=list(ticks), ticktext=list(self.sites))
+        return figure
+
+    def sections(self) -> list[Section]:
+        """A figure for each of the questions."""
+        rows = self.table()
+        parts: list[str | Figure | Table] = [
+            f"The {self.k} nearest neighbours of each of {self.samples} tokens, by Euclidean "
+            "distance after every dimension was given unit variance."
+        ]
+        for what, values in self.value.items():
+            if np.isnan(values).all():
+                parts.append(f"No token occurs more than {self.k} times: no word on {what}.")
+                continue
+            most, least = int(np.nanargmax(values)), int(np.nanargmin(values))
+            parts += [
+                f"{TITLES[what].capitalize()}: most at {self.sites[most]} ({values[most]:.2f}), "
+                f"least at {self.sites[least]} ({values[least]:.2f}); neighbours at random: "
+                f"{self.null[what]:.2f}.",
+                Figure(
+                    f"Neighbours by {what}",
+                    self.figure(what),
+                    "Band: two standard errors over tokens.",
+                    [row for row in rows if row["asked"] == what],
+                ),
+            ]
+        return [Section("What was seen", parts)]

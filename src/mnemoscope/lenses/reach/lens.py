@@ -1,0 +1,97 @@
+"""What each word of a translation can depend on: the mask of a decoder, seen from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mnemoscope.core.errors import UserError
+from mnemoscope.data.translation import encode
+from mnemoscope.lenses.alignment.lens import token_names
+from mnemoscope.lenses.inputs import sentence_pairs
+from mnemoscope.lenses.lens import Lens, PairOptions
+from mnemoscope.lenses.reach.result import ReachResult
+from mnemoscope.models.translator import Translator, pad
+
+
+class Reach(Lens):
+    """Ask the gradient: which tokens does the logit of each word said depend on?
+
+    ``observe`` pairs, then ``result``; the matrix kept is that of the pair observed last.
+    """
+
+    title = "Reach"
+    question = "What does each word that {models} says depend on?"
+    Options = PairOptions
+    reads = "pairs"
+
+    @classmethod
+    def measure(
+        cls, models: Sequence[Any], texts: Sequence[str], options: PairOptions
+    ) -> ReachResult:
+        """Differentiate what one translator says."""
+        lens = cls()
+        translator, pairs = sentence_pairs(models[0], texts, options, "reach")
+        for source, target in pairs:
+            lens.observe(translator, source, target)
+        return lens.result()
+
+    def __init__(self) -> None:
+        self._seen: list[ReachResult] = []
+
+    def result(self) -> ReachResult:
+        """The last sentence, and how much of the gradient went to the source in all of them."""
+        if not self._seen:
+            raise UserError("nothing was observed yet: call observe(translator, source, target)")
+        return replace(
+            self._seen[-1],
+            from_source=np.concatenate([one.from_source for one in self._seen]),
+            even=np.concatenate([one.even for one in self._seen]),
+        )
+
+    def observe(self, translator: Translator, source: str, target: str) -> ReachResult:
+        """Read a source and say a target with any translator; returns what this pair gave."""
+        model = translator.model
+        (read,), (said,) = encode(translator.source, [source]), encode(translator.target, [target])
+        begun = np.append(translator.target.size, said[:-1])
+        leaves: list[Tensor] = []
+
+        def cut(module: Any, given: Any, vectors: Tensor) -> Tensor:
+            leaves.append(vectors.detach().requires_grad_())
+            return leaves[-1]
+
+        embeddings = (model.source_embedding, model.embedding)
+        hooks = [one.register_forward_hook(cut) for one in embeddings]
+        was_training = model.training
+        model.eval()
+        try:
+            state = model.encode(*pad([read], translator.device))
+            logits = model(torch.from_numpy(begun)[None].to(translator.device), state).logits[0]
+        finally:
+            model.train(was_training)
+            for hook in hooks:
+                hook.remove()
+        rows = []
+        for position, word in enumerate(said.tolist()):
+            slopes = torch.autograd.grad(
+                logits[position, word], leaves, retain_graph=True, materialize_grads=True
+            )
+            norms = torch.cat([slope[0].norm(dim=1) for slope in slopes]).double()
+            rows.append((norms / norms.sum()).cpu().numpy())
+        names = token_names(translator.target, said)
+        influence, size = np.stack(rows), len(read)
+        found = ReachResult(
+            token_names(translator.source, read),
+            ("▷", *names[:-1]),
+            names,
+            influence,
+            influence[:, :size].sum(1).mean(keepdims=True),
+            (size / (size + 1 + np.arange(len(said)))).mean(keepdims=True),
+        )
+        self._seen.append(found)
+        return found
