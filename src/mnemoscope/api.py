@@ -22,7 +22,7 @@ from mnemoscope.training.asked import resolve
 
 if TYPE_CHECKING:
     from mnemoscope.lenses.streams import Stream
-    from mnemoscope.models.config import ModelConfig
+    from mnemoscope.memories.config import ModelConfig
     from mnemoscope.models.model import SequenceModel
     from mnemoscope.models.translator import Translator
     from mnemoscope.training.run import Run

@@ -17,9 +17,9 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.stream import HuggingFaceStream
 from mnemoscope.lenses.elsewhere import Case, _continue, go_on
 from mnemoscope.lenses.streams import Stream, open_stream
+from mnemoscope.memories.lstm import LSTM
 from mnemoscope.memories.rnn import RNNState
 from mnemoscope.memories.state import State, StreamState, write_tensors
-from mnemoscope.models.config import LSTM
 from mnemoscope.studies.sizes import state_bytes
 
 # Everything leaves a cache of 4 and is written again, but not in the last segment before the cut.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mnemoscope.activations.capture import capture
 from mnemoscope.core.registry import find
-from mnemoscope.memories.density import gaussian_below
+from mnemoscope.memories.infinite.densities import gaussian_below
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.scope.frame import Step
 from mnemoscope.scope.native_stream import OurStream
@@ -130,7 +130,7 @@ def test_a_share_is_the_difference_a_skipped_token_makes(kind: str) -> None:
                 rest = [place for place in range(end) if place != skipped]
                 states = []
                 for places in (list(range(end)), rest):
-                    drives = layer.cell.drive(inputs[:, places], layer.weights)
+                    drives = layer.cell.project(inputs[:, places], layer.weights)
                     state = layer.cell.start(torch.zeros(1, 8, dtype=torch.float64))
                     for drive in drives.unbind(1):
                         state, _ = layer.cell.step(drive, state, layer.weights)

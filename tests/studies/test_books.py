@@ -16,7 +16,7 @@ import mnemoscope as ms
 from mnemoscope.api import Published
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import Document
-from mnemoscope.models.relative import LayerState
+from mnemoscope.memories.transformer_xl.state import LayerState
 from mnemoscope.studies.books import page as books_page
 from mnemoscope.studies.books.passages import PROBE, cut, lengths, read, stretch, tampered
 from mnemoscope.studies.books.result import Estimate, Heard

@@ -14,7 +14,7 @@ from mnemoscope.api import Published
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.images import Images
 from mnemoscope.data.passages import Passages
-from mnemoscope.models.config import Sparse
+from mnemoscope.memories.sparse.config import Sparse
 from mnemoscope.studies.contest import step_flop
 from mnemoscope.studies.contest_page import differences, final_bits, order
 from mnemoscope.studies.images import study as images

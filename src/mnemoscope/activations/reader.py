@@ -25,9 +25,9 @@ from mnemoscope.data import translation
 from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.huggingface.loading import check_ids, load_bare, load_tokenizer, rows_of
 from mnemoscope.huggingface.quiet import quiet
-from mnemoscope.models.encoder import EncoderModel
+from mnemoscope.models.encoder.model import EncoderModel
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 
 Ints = NDArray[np.int64]
 # Tokens (B, T), and the number of the text that each row is.

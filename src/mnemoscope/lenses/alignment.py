@@ -16,7 +16,7 @@ from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.translation import encode
 from mnemoscope.data.vocabulary import Vocabulary
-from mnemoscope.models.translation_config import OneVector
+from mnemoscope.models.seq2seq.vector import OneVector
 from mnemoscope.models.translator import Translator, pad
 from mnemoscope.plots.figure import heatmap
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
+from mnemoscope.memories.sparse.attention import SparseAttention
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.sparse import SparseAttention
 from mnemoscope.plots.figure import heatmap
 from mnemoscope.plots.images import slider
 

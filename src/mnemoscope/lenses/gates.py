@@ -16,8 +16,8 @@ from torch import Tensor
 
 from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
+from mnemoscope.memories.recurrent import RecurrentLayer
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.recurrent import RecurrentLayer
 from mnemoscope.plots.figure import Series, heatmap, lines
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.memories.horizon import FAINT, directions
-from mnemoscope.models.config import Infinite
-from mnemoscope.models.longterm import plan_of
+from mnemoscope.memories.infinite.config import Infinite
+from mnemoscope.memories.infinite.horizon import FAINT, directions
+from mnemoscope.memories.infinite.long_term import plan_of
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.plots.figure import Reference, Series, heatmap, lines
 

@@ -24,7 +24,8 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.change import GroupedResult, Quota, gather
 from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import Groups
-from mnemoscope.models.model import Context, SequenceModel
+from mnemoscope.memories.layer import Context
+from mnemoscope.models.model import SequenceModel
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -29,7 +29,7 @@ from mnemoscope.huggingface.loading import load_causal
 from mnemoscope.huggingface.stream import DocumentStream, HuggingFaceStream
 from mnemoscope.memories.state import StreamState
 from mnemoscope.models.model import Output, SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 
 # Words of a memory that is named without saying how many it knows.
 WORDS = 64

@@ -17,9 +17,9 @@ from torch import Tensor
 from mnemoscope.activations.reader import open_reader
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import KINDS
-from mnemoscope.models.encoder import EncoderModel
+from mnemoscope.models.encoder.model import EncoderModel
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.scope import run_index
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.frame import Step

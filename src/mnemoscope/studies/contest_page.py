@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from mnemoscope.lenses.attention_maps import AttentionMaps, LooksResult
-from mnemoscope.memories.pattern import Pattern, hops
+from mnemoscope.memories.sparse.patterns import Pattern, hops
 from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.images import tiles
 from mnemoscope.report.document import Figure, Section, Table

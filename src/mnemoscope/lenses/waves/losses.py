@@ -18,7 +18,7 @@ from mnemoscope.activations.reader import Reader
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.masking import hide
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 
 # As the sentence encoders of sentence-transformers are trained: cosine times twenty.
 SHARPNESS = 20.0

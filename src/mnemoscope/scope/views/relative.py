@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mnemoscope.activations.hooks import Seen
-from mnemoscope.models.relative import RelativeAttention
+from mnemoscope.memories.transformer_xl.attention import RelativeAttention
 from mnemoscope.scope.views.signal import SignalView
 from mnemoscope.scope.views.view import Floats, Looked, Part, slots, spread
 

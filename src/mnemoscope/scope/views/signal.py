@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
-from mnemoscope.memories.continuous import ContinuousState
-from mnemoscope.memories.density import gaussian_below, parabola_below
-from mnemoscope.memories.horizon import timeline
-from mnemoscope.models.longterm import LongTerm
+from mnemoscope.memories.infinite.densities import gaussian_below, parabola_below
+from mnemoscope.memories.infinite.horizon import timeline
+from mnemoscope.memories.infinite.long_term import LongTerm
+from mnemoscope.memories.infinite.signal import ContinuousState
 from mnemoscope.scope.views.view import Floats, Looked, Part, listed, spread
 
 # Points at which curves over the signal are drawn, and at which the place of tokens is known.

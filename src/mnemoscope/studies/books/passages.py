@@ -20,10 +20,9 @@ from torch import Tensor
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import Document
 from mnemoscope.data.vocabulary import Bytes
-from mnemoscope.memories.cache import CacheState
 from mnemoscope.memories.state import State
+from mnemoscope.memories.transformer_xl.state import CacheState, LayerState
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.models.relative import LayerState
 
 Floats = NDArray[np.float64]
 

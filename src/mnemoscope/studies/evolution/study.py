@@ -23,9 +23,9 @@ from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.data.translation import Translation
 from mnemoscope.data.vocabulary import SMALLEST_BPE
-from mnemoscope.models.config import MOST_LAYERS
-from mnemoscope.models.encoder_config import Encoder
-from mnemoscope.models.translation_config import EncoderDecoder
+from mnemoscope.memories.config import MOST_LAYERS
+from mnemoscope.models.encoder.config import Encoder
+from mnemoscope.models.seq2seq.encoder_decoder.config import EncoderDecoder
 from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials

@@ -16,11 +16,12 @@ from torch import Tensor
 from mnemoscope.activations.capture import Seen, capture
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.sorting import Sorting
-from mnemoscope.memories.horizon import timeline
-from mnemoscope.memories.reading import Looks, masses
-from mnemoscope.models.longterm import LongTerm, plan_of
+from mnemoscope.memories.infinite.densities import masses
+from mnemoscope.memories.infinite.horizon import timeline
+from mnemoscope.memories.infinite.long_term import LongTerm, plan_of
+from mnemoscope.memories.transformer_xl.attention import RelativeAttention
+from mnemoscope.memories.transformer_xl.state import LayerState
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.models.relative import LayerState, RelativeAttention
 from mnemoscope.training.run import Run
 
 Floats = NDArray[np.float64]
@@ -62,7 +63,7 @@ def look(folder: Path, length: int, rows: int, segment: int) -> Looking:
         with capture(model, TAPS) as seen:
             state = model(part, state).state
         for number, looks in _signals(model, seen):
-            past[number].append(masses("gaussian", looks, BINS, None))
+            past[number].append(masses("gaussian", looks[0], looks[1], BINS, None))
     with capture(model, TAPS) as seen:
         model(answers, state)
     assert state is not None
@@ -77,8 +78,8 @@ def look(folder: Path, length: int, rows: int, segment: int) -> Looking:
             ],
             axis=0,
         )
-        means = torch.cat([looks.mean.flatten() for looks in found.values()]).double().numpy()
-        spread = torch.cat([looks.variance.flatten() for looks in found.values()]).sqrt()
+        means = torch.cat([looks[0].flatten() for looks in found.values()]).double().numpy()
+        spread = torch.cat([looks[1].flatten() for looks in found.values()]).sqrt()
         over_time = torch.stack(past[0])[:, 0].double()
         over_time = over_time / over_time.sum(1, keepdim=True)
         return Looking(by_age, means, spread.double().numpy(), over_time.numpy())
@@ -101,16 +102,16 @@ def _writes(state: StreamState) -> int:
     return int(first.signal.count[0])
 
 
-def _signals(model: SequenceModel, seen: Seen) -> list[tuple[int, Looks]]:
-    """The looks at every layer's signal, if layers have one."""
+def _signals(model: SequenceModel, seen: Seen) -> list[tuple[int, tuple[Tensor, ...]]]:
+    """Mean and variance of the densities over every layer's signal, if layers have one."""
     places = [(n, f"layers.{n}.attention.signal.looks") for n in range(len(model.layers))]
-    return [(n, Looks(*seen[path].unbind(-1))) for n, path in places if path in seen]
+    return [(n, seen[path].unbind(-1)) for n, path in places if path in seen]
 
 
 def _signal_ages(
     model: SequenceModel,
     number: int,
-    looks: Looks,
+    looks: tuple[Tensor, ...],
     past: list[Tensor],
     writes: int,
     length: int,
@@ -124,7 +125,7 @@ def _signal_ages(
     # While the cache fills up nothing is written.
     sticky = [mass if config.sticky else mass[:, :0] for mass in past[len(past) - writes :]]
     tokens = timeline(plan_of(config), segment, sticky, BINS)  # (R, K)
-    mass = masses("gaussian", looks, BINS, None)
+    mass = masses("gaussian", looks[0], looks[1], BINS, None)
     return _histogram(mass, length - tokens, segment, ages)
 
 

@@ -23,7 +23,7 @@ from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.data.sorting import Sorting as Task
-from mnemoscope.models.config import MOST_LAYERS
+from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.report.document import Section
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import Trial, run_trials
