@@ -17,7 +17,7 @@ from mnemoscope.memories.infinite.densities import (
     parabola_expectation,
     parabola_reach,
 )
-from mnemoscope.memories.infinite.reference import by_quadrature, normal, parabola
+from plain_signal import by_quadrature, normal, parabola
 
 bases = st.builds(
     Gaussians,

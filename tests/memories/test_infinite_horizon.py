@@ -12,12 +12,12 @@ from mnemoscope.memories.infinite.horizon import (
     gains,
     responses,
     spectrum,
-    sticky_share,
     timeline,
     used,
 )
 from mnemoscope.memories.infinite.long_term import write
 from mnemoscope.memories.infinite.signal import ContinuousState, Plan, even, fresh, positions
+from plain_signal import sticky_share
 
 LENGTH, WRITES = 12, 6
 

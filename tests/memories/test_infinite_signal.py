@@ -12,7 +12,6 @@ from mnemoscope.memories.infinite.basis import Basis, Gaussians, Rectangles
 from mnemoscope.memories.infinite.config import Infinite
 from mnemoscope.memories.infinite.densities import masses
 from mnemoscope.memories.infinite.long_term import LongTerm, write
-from mnemoscope.memories.infinite.reference import refit
 from mnemoscope.memories.infinite.signal import (
     OPERATORS,
     ContinuousState,
@@ -24,6 +23,7 @@ from mnemoscope.memories.infinite.signal import (
     quantiles,
 )
 from mnemoscope.memories.layer import Context
+from plain_signal import refit
 
 WIDTH = 3
 bases = st.one_of(

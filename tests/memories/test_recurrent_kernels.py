@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mnemoscope.core.registry import find
 from mnemoscope.memories.gru import GRU
 from mnemoscope.memories.kernels import _runs, fuses
-from mnemoscope.models.seq2seq.unfused import unfused
+from mnemoscope.models.seq2seq.recurrent import unfused
 
 # Read when torch is loaded: what a processor without AVX-512, and one without AVX, would do.
 OLDER = {

@@ -63,12 +63,12 @@ def test_a_layer_attends_where_its_pattern_says(
     make_named: Make, tokens_of: Tokens, pattern: str
 ) -> None:
     model, tokens = make_named("sparse strided", pattern=pattern, stride=4), tokens_of(2, 19)
-    with capture(model, "layers.*.attention.looks") as seen:
+    with capture(model, "layers.*.attention.maps") as seen:
         model(tokens)
     for number, layer in enumerate(model.layers):
         attention = layer.attention
         assert isinstance(attention, SparseAttention)
-        weights = seen[f"layers.{number}.attention.looks"]
+        weights = seen[f"layers.{number}.attention.maps"]
         share = attention.heads // len(attention.patterns)
         for head in range(attention.heads):
             mask = torch.from_numpy(attention.patterns[head // share].mask(19))
@@ -83,10 +83,10 @@ def test_attention_maps_are_what_is_computed(make_named: Make, tokens_of: Tokens
     attention.register_forward_hook(
         lambda module, given, out: inputs.update(vectors=given[0], found=out[0])
     )
-    with capture(model, "layers.0.attention.looks") as seen:
+    with capture(model, "layers.0.attention.maps") as seen:
         model(tokens)
     values = attention.qkv(inputs["vectors"]).view(2, 10, 3, 2, 4)[:, :, 2].transpose(1, 2)
-    found = (seen["layers.0.attention.looks"] @ values).transpose(1, 2).reshape(2, 10, 8)
+    found = (seen["layers.0.attention.maps"] @ values).transpose(1, 2).reshape(2, 10, 8)
     torch.testing.assert_close(attention.out(found), inputs["found"])
 
 

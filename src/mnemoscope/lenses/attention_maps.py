@@ -108,11 +108,11 @@ class AttentionMaps:
         was_training = model.training
         model.eval()
         try:
-            with torch.no_grad(), capture(model, "layers.*.attention.looks") as seen:
+            with torch.no_grad(), capture(model, "layers.*.attention.maps") as seen:
                 model(tokens)
         finally:
             model.train(was_training)
-        maps = [seen[f"layers.{n}.attention.looks"].mean(1) for n in range(len(layers))]
+        maps = [seen[f"layers.{n}.attention.maps"].mean(1) for n in range(len(layers))]
         weights = torch.stack(maps, 1).double().cpu().numpy()  # (B, L, T, T)
         if self._distances and self._sum.shape != weights.shape[1:]:
             raise UserError(

@@ -120,25 +120,9 @@ class SequenceModel(nn.Module):
         return positions
 
     def _check(self, tokens: Tensor, state: StreamState | None, mask: Tensor | None) -> None:
-        integers = tokens.dtype in (torch.int64, torch.int32)
-        if tokens.dim() != 2 or not integers or tokens.numel() == 0:
-            raise UserError(
-                "tokens must be int64 or int32 of shape (rows, length), not empty; "
-                f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
-            )
-        # On an accelerator this look would wait for the device; its embedding kernel checks.
-        if tokens.device.type == "cpu" and not torch.compiler.is_compiling():
-            low, high = (int(bound) for bound in tokens.aminmax())
-            if low < 0 or high >= self.config.vocab:
-                raise UserError(
-                    f"token id {low if low < 0 else high} is outside the vocabulary: "
-                    f"this model reads ids 0 to {self.config.vocab - 1}"
-                )
-        if mask is not None and (mask.shape != tokens.shape or mask.dtype != torch.bool):
-            raise UserError(
-                f"the mask must be boolean of shape {tuple(tokens.shape)}; "
-                f"got {mask.dtype} of shape {tuple(mask.shape)}"
-            )
+        check_ids(tokens, self.config.vocab, "tokens", "token")
+        if mask is not None:
+            check_mask(mask, tokens)
         if state is not None:
             self._check_state(tokens, state)
 
@@ -188,6 +172,32 @@ class SequenceModel(nn.Module):
         names = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
         said = (f"{n} is {theirs.get(n)} there, {ours.get(n)} here" for n in names)
         return "; ".join(said)[:1000]
+
+
+def check_ids(ids: Tensor, vocab: int, what: str, each: str) -> None:
+    """Raise `UserError` unless ids (B, T) are there and of a vocabulary."""
+    if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32) or ids.numel() == 0:
+        raise UserError(
+            f"{what} must be int64 or int32 of shape (rows, length), not empty; "
+            f"got {ids.dtype} of shape {tuple(ids.shape)}"
+        )
+    # On an accelerator this look would wait for the device; its embedding kernel checks.
+    if ids.device.type == "cpu" and not torch.compiler.is_compiling():
+        low, high = (int(bound) for bound in ids.aminmax())
+        if low < 0 or high >= vocab:
+            raise UserError(
+                f"{each} id {low if low < 0 else high} is outside the vocabulary: "
+                f"this model reads ids 0 to {vocab - 1}"
+            )
+
+
+def check_mask(mask: Tensor, ids: Tensor) -> None:
+    """Raise `UserError` unless a mask says of every id whether it is one."""
+    if mask.shape != ids.shape or mask.dtype != torch.bool:
+        raise UserError(
+            f"the mask must be boolean of shape {tuple(ids.shape)}; "
+            f"got {mask.dtype} of shape {tuple(mask.shape)}"
+        )
 
 
 def _last(vectors: Tensor, mask: Tensor | None) -> Tensor:

@@ -13,11 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.memories.compressive.config import Compressing
+from mnemoscope.memories.heads import split
 from mnemoscope.memories.layer import Context
 from mnemoscope.memories.transformer_xl.state import CacheState, Left, append
 
 # Keys and values, each (B, H, S, E).
-Pairs = tuple[Tensor, Tensor]
+Pairs = tuple[Tensor, ...]
 
 
 class Compressor(nn.Module):
@@ -86,23 +87,13 @@ class Compressor(nn.Module):
             restored = self.restore(self(chunks)).view(chunks.shape)
             context.add_loss("autoencoding", autoencoding_loss(restored, chunks, left.present))
         elif self.loss == "attention":
-            batch, new, _ = inputs.shape
-            queries = F.linear(inputs.detach(), query.detach()).view(batch, new, heads, -1)
-            old, compressed = (
-                _pairs(vectors, pairs.detach(), heads)
+            (queries,) = split(F.linear(inputs.detach(), query.detach()), heads)
+            old, new = (
+                split(F.linear(vectors, pairs.detach()), heads, 2)
                 for vectors in (chunks.flatten(1, 2), self(chunks))
             )
-            loss = attention_loss(
-                queries.transpose(1, 2), old, compressed, left.present, context.mask
-            )
+            loss = attention_loss(queries, old, new, left.present, context.mask)
             context.add_loss("attention rebuilt", loss)
-
-
-def _pairs(vectors: Tensor, weight: Tensor, heads: int) -> Pairs:
-    batch, length, _ = vectors.shape
-    both = F.linear(vectors, weight).view(batch, length, 2, heads, -1)
-    keys, values = both.permute(2, 0, 3, 1, 4).unbind(0)
-    return keys, values
 
 
 def attention_loss(
@@ -125,8 +116,8 @@ def attention_loss(
         counts = counts * present.any(1, keepdim=True)
     if mask is not None:
         counts = counts * mask
-    before = F.scaled_dot_product_attention(queries, *old, attn_mask=seen_old)
-    after = F.scaled_dot_product_attention(queries, *new, attn_mask=seen_new)
+    before = F.scaled_dot_product_attention(queries, old[0], old[1], attn_mask=seen_old)
+    after = F.scaled_dot_product_attention(queries, new[0], new[1], attn_mask=seen_new)
     apart = (before - after).float().square().mean((1, 3))  # (B, T)
     return (apart * counts).sum() / counts.sum().clamp(min=1)
 

@@ -35,13 +35,15 @@ class Infinite(Compressing):
     sticky: bool = Field(False, description="keep more of what attention went to")
     bins: int = Field(128, ge=1, description="parts of the signal whose attention is counted")
     density: Literal["gaussian", "sparse", "gibbs"] = Field(
-        "gaussian", description="how a query looks at the signal"
+        "gaussian", description="density with which a query attends to the signal"
     )
-    floor: float = Field(1e-4, gt=0, description="smallest variance of a look")
+    floor: float = Field(1e-4, gt=0, description="smallest variance of a density")
     gate: bool = Field(False, description="let a learned gate decide what is written")
-    kl: float = Field(0.0, ge=0, description="weight of the KL divergence that keeps looks narrow")
-    kl_width: float = Field(0.05, gt=0, description="standard deviation that it draws looks to")
-    kl_centre: float | None = Field(None, description="place it draws them to; none = anywhere")
+    kl: float = Field(
+        0.0, ge=0, description="weight of the KL divergence that keeps densities narrow"
+    )
+    kl_width: float = Field(0.05, gt=0, description="standard deviation that it draws densities to")
+    kl_centre: float | None = Field(None, description="mean it draws them to; none = any")
 
     @model_validator(mode="after")
     def _means_something(self) -> Self:

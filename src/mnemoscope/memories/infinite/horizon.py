@@ -107,12 +107,3 @@ def timeline(plan: Plan, length: int, masses: Sequence[Tensor], points: int) -> 
         new = length * (write + (times - share) / (1 - share))
         tokens = torch.where(times <= share, old, new)
     return tokens
-
-
-def sticky_share(contraction: float, attention: float) -> float:
-    """The share of a sticky signal that a region tends to, τ w / (1 − τ (1 − w)).
-
-    ``attention`` w goes to the region at every read, the rest is spread evenly over the signal, so
-    that the region's share s becomes τ (w + (1 − w) s): this is where that stands still.
-    """
-    return contraction * attention / (1 - contraction * (1 - attention))

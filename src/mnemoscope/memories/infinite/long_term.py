@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mnemoscope.memories.heads import join, split
 from mnemoscope.memories.infinite.basis import Basis, Gaussians, Rectangles, constants
 from mnemoscope.memories.infinite.config import Infinite
 from mnemoscope.memories.infinite.densities import (
@@ -64,7 +65,7 @@ class LongTerm(nn.Module):
             self.weights = nn.Parameter(torch.empty(2, config.basis))  # w_μ and w_σ
             nn.init.normal_(self.weights, std=config.basis**-0.5)
         self.gate = nn.Conv1d(width, width, 3, padding=1) if config.gate else None
-        self.looks = Tap()  # mean and variance of every query's density, (R, H, T, 2)
+        self.maps = Tap()  # mean and variance of every query's density, (R, H, T, 2)
         self._warn()
 
     @property
@@ -104,8 +105,8 @@ class LongTerm(nn.Module):
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             mean, variance = scores.unbind(-1)
             mean, variance = mean.sigmoid(), F.softplus(variance) + config.floor
-            if self.looks.watched:
-                self.looks(torch.stack((mean, variance), -1))
+            if self.maps.watched:
+                self.maps(torch.stack((mean, variance), -1))
             # The expected value of the signal is Σ_j E[ψ_j] v_j.
             assert isinstance(self.plan.basis, Gaussians)
             functions = constants(self.plan.basis, mean.dtype, mean.device)
@@ -118,8 +119,7 @@ class LongTerm(nn.Module):
             if config.kl and self.training and torch.is_grad_enabled():
                 loss = divergence(mean, variance, config.kl_width, config.kl_centre)
                 context.add_loss("kl", config.kl * loss)
-        rows, heads, length, size = queries.shape
-        return self.out(output.transpose(1, 2).reshape(rows, length, heads * size)), state
+        return self.out(join(output)), state
 
     def write(
         self, state: ContinuousState, tokens: Tensor, rows: Tensor | None = None
@@ -153,8 +153,7 @@ class LongTerm(nn.Module):
             # Normalised Gaussians make coefficients about 1/N as large as what was written.
             scale = self.config.basis / math.sqrt(signal.shape[2] // heads)
             about = scale * (self.weights @ signal)
-        keys = self.key(about).view(*about.shape[:2], heads, -1).transpose(1, 2)
-        values = self.value(signal).view(*signal.shape[:2], heads, -1).transpose(1, 2)
+        (keys,), (values,) = split(self.key(about), heads), split(self.value(signal), heads)
         if not torch.is_grad_enabled():
             values = values.contiguous()
             state._derived.clear()

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mnemoscope.memories.block import Block
-from mnemoscope.memories.layer import Context, Tap, show
-from mnemoscope.memories.positions import Positions, Rotation, rotate
+from mnemoscope.memories.heads import join, project
+from mnemoscope.memories.layer import Context, Tap
+from mnemoscope.memories.positions import Positions, Rotation
 from mnemoscope.memories.shapes import Wanted
 from mnemoscope.memories.sparse import kernels
 from mnemoscope.memories.sparse.config import Sparse
@@ -32,7 +33,7 @@ class SparseAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.queries, self.keys = Tap(), Tap()
-        self.looks = Tap()  # weights (B, H, T, T), where a lens can see them
+        self.maps = Tap()  # weights (B, H, T, T), where a lens can see them
 
     @property
     def wants(self) -> Wanted:
@@ -45,16 +46,10 @@ class SparseAttention(nn.Module):
         self, vectors: Tensor, state: SparseState | None, context: Context
     ) -> tuple[Tensor, SparseState]:
         """vectors (B, T, D) -> output (B, T, D), and what may be attended to again."""
-        batch, length, width = vectors.shape
-        heads = self.qkv(vectors).view(batch, length, 3, self.heads, -1)
-        queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, E)
-        if context.rotation is not None:
-            queries, keys = rotate(queries, context.rotation), rotate(keys, context.rotation)
-        show(self.queries, queries)
-        show(self.keys, keys)
+        queries, keys, values = project(self, vectors, context.rotation)
         positions, count = _positions(vectors, state, context.mask)
-        if self.looks.watched and state is None and context.mask is None:
-            self.looks(self._weights(queries, keys))
+        if self.maps.watched and state is None and context.mask is None:
+            self.maps(self._weights(queries, keys))
         outputs, groups = [], []
         share = self.heads // len(self.patterns)
         for number, pattern in enumerate(self.patterns):
@@ -68,7 +63,7 @@ class SparseAttention(nn.Module):
                 outputs.append(attend(asked, memory, pattern, dropout))
             groups.append(forget(memory, pattern, count))
         joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs, 1)
-        vectors = self.out(joined.transpose(1, 2).reshape(batch, length, width))
+        vectors = self.out(join(joined))
         return vectors, SparseState(tuple(groups), count)
 
     def _weights(self, queries: Tensor, keys: Tensor) -> Tensor:

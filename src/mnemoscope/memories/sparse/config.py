@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Sparse(TransformerBase):
-    """Sparse Transformer; every layer looks at some of the tokens before it (Child 2019)."""
+    """Sparse Transformer; every layer attends to some of the tokens before it (Child 2019)."""
 
     memory: Literal["sparse"] = "sparse"
     pattern: str = Field(
@@ -37,7 +37,7 @@ class Sparse(TransformerBase):
     axes: tuple[int, ...] | None = Field(
         None, description="sizes of the axes, the slowest first; none = rows of stride tokens"
     )
-    context: int = Field(1024, ge=2, description="tokens a layer looks back at, at most")
+    context: int = Field(1024, ge=2, description="tokens a layer attends to, at most")
     recompute: bool = Field(
         False, description="compute activations again in the backward pass, to save memory"
     )

@@ -57,7 +57,7 @@ class Tiles:
 class Part:
     """Plain attention of groups of queries over groups of keys, group by group.
 
-    ``hidden`` (queries, keys) marks pairs that are not looked at, None when all are. A part that
+    ``hidden`` (queries, keys) marks pairs that are not attended to, None when all are. A part that
     ``opens`` is the first to meet its queries. With ``summaries`` the keys are positions among
     the summaries of all blocks, put side by side.
     """
@@ -107,7 +107,7 @@ class Pattern:
         return next((n for n, sets in UNIONS.items() if sets == self.sets), "+".join(self.sets))
 
     def allows(self, i: Any, j: Any) -> Any:
-        """Whether token i looks at token j; both may be arrays or tensors that broadcast."""
+        """Whether token i attends to token j; both may be arrays or tensors that broadcast."""
         seen: Any = False
         for name in self.sets:
             seen = seen | self._in(name, i, j)
@@ -128,7 +128,7 @@ class Pattern:
         return i - j >= 0
 
     def mask(self, length: int) -> Bools:
-        """The whole pattern, (length, length): row i is what token i looks at."""
+        """The whole pattern, (length, length): row i is what token i attends to."""
         position = np.arange(length)
         mask: Bools = self.allows(position[:, None], position[None, :])
         return mask
@@ -138,7 +138,7 @@ class Pattern:
         return lambda batch, head, query, key: self.allows(query, key)
 
     def pairs(self, length: int) -> int:
-        """How many pairs (i, j) are looked at among ``length`` tokens, exactly."""
+        """How many pairs (i, j) are attended to among ``length`` tokens, exactly."""
         position = np.arange(length)
         row, column = np.divmod(position, self.stride)
         if self.context is None or length <= self.context:
@@ -167,7 +167,7 @@ class Pattern:
             match name:
                 case "local":
                     seen: Any = apart < self.stride
-                case "column":  # the next one to look is a whole number of rows below
+                case "column":  # the next one to attend to it is a whole number of rows below
                     apart = -((j - now) // self.stride) * self.stride
                     seen = apart > 0
                 case "block":

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.memories.layer import Context, Tap, show
-from mnemoscope.memories.positions import rotate
+from mnemoscope.memories.heads import join, project
+from mnemoscope.memories.layer import Context, Tap
 from mnemoscope.memories.shapes import Wanted
 from mnemoscope.memories.transformer.state import AttentionState, append
 
@@ -34,15 +34,10 @@ class SelfAttention(nn.Module):
         self, vectors: Tensor, state: AttentionState | None, context: Context
     ) -> tuple[Tensor, AttentionState]:
         """vectors (B, T, D) -> output (B, T, D), and the state of the last tokens."""
-        batch, length, width = vectors.shape
-        heads = self.qkv(vectors).view(batch, length, 3, self.heads, -1)
-        queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, E)
-        if context.rotation is not None:
-            queries, keys = rotate(queries, context.rotation), rotate(keys, context.rotation)
-        queries, keys = show(self.queries, queries), show(self.keys, keys)
+        queries, keys, values = project(self, vectors, context.rotation)
         state = append(state, keys, values, context.mask)
         output = attend(queries, state, self.context, self.dropout if self.training else 0.0)
-        vectors = self.out(output.transpose(1, 2).reshape(batch, length, width))
+        vectors = self.out(join(output))
         # The next token sees itself and context − 1 before it: nothing older is needed again.
         return vectors, state.last(self.context - 1)
 

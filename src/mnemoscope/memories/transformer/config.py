@@ -22,7 +22,7 @@ class Transformer(TransformerBase):
         "rotary", description="how a token knows where it stands"
     )
     context: int = Field(
-        1024, ge=2, description="tokens a layer looks back at; learned positions end there"
+        1024, ge=2, description="tokens a layer attends to; learned positions end there"
     )
 
     @property

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.memories.shapes import Axes
-from mnemoscope.memories.state import State
+from mnemoscope.memories.state import State, joined_visibility
 
 # Bytes; where torch's own tensors begin.
 BOUNDARY = 64
@@ -90,9 +90,9 @@ def append(
     state: AttentionState | None, keys: Tensor, values: Tensor, mask: Tensor | None = None
 ) -> AttentionState:
     """Add T tokens: keys and values (B, H, T, E), mask (B, T) false where a token is padding."""
-    visible = _visibility(state, keys, mask)
     if state is None:
-        return AttentionState(keys, values, visible)
+        return AttentionState(keys, values, mask)
+    visible = joined_visibility(keys, state.visible, state.length, mask, keys.shape[2])
     if torch.is_grad_enabled():
         joined = torch.cat((state.keys, keys), 2), torch.cat((state.values, values), 2)
         return AttentionState(*joined, visible)
@@ -124,17 +124,3 @@ def _make_room(state: AttentionState, needed: int) -> _Room:
     room.keys[:, :, :length] = state.keys
     room.values[:, :, :length] = state.values
     return room
-
-
-def _visibility(state: AttentionState | None, keys: Tensor, mask: Tensor | None) -> Tensor | None:
-    """Which tokens of each row may be attended to; None as long as that is all of them."""
-    past = None if state is None else state.visible
-    if past is None and mask is None:
-        return None
-    batch, new = keys.shape[0], keys.shape[2]
-    if past is None:
-        length = 0 if state is None else state.length
-        past = keys.new_ones(batch, length, dtype=torch.bool)
-    if mask is None:
-        mask = keys.new_ones(batch, new, dtype=torch.bool)
-    return torch.cat((past, mask), 1)

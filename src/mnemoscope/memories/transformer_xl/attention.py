@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mnemoscope.memories.heads import join, split
 from mnemoscope.memories.layer import Context, Tap, show
 from mnemoscope.memories.positions import waves
 from mnemoscope.memories.shapes import Wanted
@@ -35,7 +36,7 @@ class RelativeAttention(nn.Module):
         self.out = nn.Linear(width, width)
         self.compressor = config.compressor()
         self.queries, self.keys = Tap(), Tap()
-        self.looks = Tap()  # attention weights (B, H, T, S), computed when somebody looks
+        self.maps = Tap()  # attention weights (B, H, T, S), computed when somebody looks
         self.signal = config.long_term()
 
     @property
@@ -98,23 +99,21 @@ class RelativeAttention(nn.Module):
         Returns output (B, T, D), queries (B, H, T, E) and, if the compressor goes by it, the
         attention mass of every token, (B, S).
         """
-        batch, new, width = vectors.shape
-        queries = self.query(vectors).view(batch, new, self.heads, -1).transpose(1, 2)
-        pairs = self.pairs(seen.inputs).view(batch, seen.length, 2, self.heads, -1)
-        keys, values = pairs.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, S, E)
+        (queries,) = split(self.query(vectors), self.heads)
+        keys, values = split(self.pairs(seen.inputs), self.heads, 2)  # each (B, H, S, E)
         show(self.queries, queries)
         show(self.keys, keys)
         apart = torch.arange(seen.length - 1, -1, -1, device=vectors.device)
-        distances = self.distance(waves(apart, width).to(vectors.dtype))
+        distances = self.distance(waves(apart, vectors.shape[2]).to(vectors.dtype))
         distances = distances.view(seen.length, self.heads, -1).transpose(0, 1)
         biases = self.content_bias, self.position_bias
         dropout = self.config.dropout if self.training else 0.0
         output = attend(queries, keys, values, distances, *biases, seen.visible, dropout)
-        output = self.out(output.transpose(1, 2).reshape(batch, new, width))
+        output = self.out(join(output))
         by_usage = self.compressor is not None and self.compressor.kind == "most-used"
-        if not (by_usage or self.looks.watched):
+        if not (by_usage or self.maps.watched):
             return output, queries, None
-        maps = self.looks(weights(queries, keys, distances, *biases, seen.visible))
+        maps = self.maps(weights(queries, keys, distances, *biases, seen.visible))
         if mask is not None:
             maps = maps * mask[:, None, :, None]
         return output, queries, maps.sum((1, 2)) if by_usage else None

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mnemoscope.memories.infinite.signal import ContinuousState
 from mnemoscope.memories.shapes import Axes
-from mnemoscope.memories.state import State
+from mnemoscope.memories.state import State, joined_visibility
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,5 @@ def append(state: CacheState | None, inputs: Tensor, mask: Tensor | None) -> Cac
     """Add T tokens: inputs (B, T, D), mask (B, T) false where a token is padding."""
     if state is None:
         return CacheState(inputs, mask)
-    joined = torch.cat((state.inputs, inputs), 1)
-    if state.visible is None and mask is None:
-        return CacheState(joined)
-    past = state.visible
-    if past is None:
-        past = inputs.new_ones(inputs.shape[0], state.length, dtype=torch.bool)
-    if mask is None:
-        mask = inputs.new_ones(inputs.shape[:2], dtype=torch.bool)
-    return CacheState(joined, torch.cat((past, mask), 1))
+    visible = joined_visibility(inputs, state.visible, state.length, mask, inputs.shape[1])
+    return CacheState(torch.cat((state.inputs, inputs), 1), visible)

@@ -8,23 +8,34 @@ from pydantic import Field, model_validator
 
 from mnemoscope.memories.config import MOST_LAYERS, ModelConfig, check_heads
 from mnemoscope.models.footprint import check as check_size
-from mnemoscope.models.seq2seq.encoder_decoder.config import EncoderDecoder
 
 if TYPE_CHECKING:
     from mnemoscope.models.model import SequenceModel
 
 
-class Encoder(ModelConfig):
-    """The encoder of the translating Transformer, with a readout in place of a decoder."""
+class EncoderStack(ModelConfig):
+    """The layers of "Attention is all you need", of which an encoder is made (Vaswani 2017)."""
 
-    memory: Literal["encoder"] = "encoder"
     width: int = Field(128, ge=1, description="size of the vector per token")
-    layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of the encoder")
+    layers: int = Field(
+        2, ge=1, le=MOST_LAYERS, description="layers of the encoder, and of a decoder"
+    )
     heads: int = Field(4, ge=1, description="attention heads; must divide width")
     mlp_ratio: int = Field(4, ge=1, description="width of the feed-forward layer, in widths")
     norm: Literal["pre", "post"] = Field(
         "pre", description="normalise before each part, or after its sum as the paper did"
     )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        check_heads(self.width, self.heads, getattr(self, "positions", None))
+        return self
+
+
+class Encoder(EncoderStack):
+    """The encoder of the translating Transformer, with a readout in place of a decoder."""
+
+    memory: Literal["encoder"] = "encoder"
     positions: Literal["sinusoidal", "learned", "rotary", "none"] = Field(
         "sinusoidal", description="how a word knows where it stands"
     )
@@ -32,8 +43,7 @@ class Encoder(ModelConfig):
     causal: bool = Field(False, description="see only what came before, as a language model must")
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
-        check_heads(self.width, self.heads, self.positions)
+    def _reads_out(self) -> Self:
         if self.outputs not in (None, self.vocab):
             raise ValueError("an encoder reads out as it reads: leave outputs unset")
         return self
@@ -64,7 +74,3 @@ class Encoder(ModelConfig):
     def table_rows(self) -> int:
         """Tokens, said as they are read, and learned positions."""
         return self.vocab + (self.limit or 0)
-
-
-# Both have the same layers that read: width, heads, mlp_ratio, norm and dropout describe them.
-EncoderStack = EncoderDecoder | Encoder

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.memories.layer import Tap, show
-from mnemoscope.memories.positions import Rotation, rotate
+from mnemoscope.memories.heads import join, project
+from mnemoscope.memories.layer import Tap
+from mnemoscope.memories.positions import Rotation
 from mnemoscope.models.encoder.config import EncoderStack
 
 
@@ -28,21 +29,13 @@ class FullAttention(nn.Module):
         self, vectors: Tensor, mask: Tensor | None, rotation: Rotation | None = None
     ) -> Tensor:
         """vectors (B, S, D), mask (B, S) -> output (B, S, D)."""
-        batch, length, width = vectors.shape
-        heads = self.qkv(vectors).view(batch, length, 3, self.heads, -1)
-        queries, keys, values = heads.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, S, E)
-        if rotation is not None:
-            queries, keys = rotate(queries, rotation), rotate(keys, rotation)
-        queries, keys = show(self.queries, queries), show(self.keys, keys)
         output = F.scaled_dot_product_attention(
-            queries,
-            keys,
-            values,
+            *project(self, vectors, rotation),
             attn_mask=self._visible(mask),
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=self.causal and mask is None,
         )
-        projected: Tensor = self.out(output.transpose(1, 2).reshape(batch, length, width))
+        projected: Tensor = self.out(join(output))
         return projected
 
     def _visible(self, mask: Tensor | None) -> Tensor | None:

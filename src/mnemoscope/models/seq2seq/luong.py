@@ -35,7 +35,7 @@ class Luong(RecurrentPair):
         """Recurrent layers below one of attention, or step by step if that is fed back."""
         if self.feeding:
             return [FeedingDecoder(self)]
-        return [*self.recurrent_layers(), LuongAttention(self)]
+        return [*super().decoder(), LuongAttention(self)]
 
     def decoder_state(
         self, cells: tuple[State, ...], vectors: Tensor, mask: Tensor | None
@@ -47,7 +47,7 @@ class Luong(RecurrentPair):
         return (*cells, words)
 
 
-class Attention(nn.Module):
+class Alignment(nn.Module):
     """tanh(W [c_t; h_t]) with c_t = Σ_j softmax_j(h_t · W h_j) h_j (Luong 2015, eq. 5 and 8)."""
 
     def __init__(self, width: int) -> None:
@@ -67,7 +67,7 @@ class LuongAttention(nn.Module):
 
     def __init__(self, config: Luong) -> None:
         super().__init__()
-        self.look = Attention(config.width)
+        self.look = Alignment(config.width)  # the name that checkpoints know
         self.alignment = Tap()
         self.dropout = nn.Dropout(config.dropout)
 
@@ -90,7 +90,7 @@ class FeedingDecoder(StepDecoder):
 
     def __init__(self, config: Luong) -> None:
         super().__init__(config, feeds=True)
-        self.look = Attention(config.width)
+        self.look = Alignment(config.width)
 
     def forward(
         self, vectors: Tensor, state: AttentiveState, context: Context

@@ -5,11 +5,11 @@ Shapes: B rows, S source words, T target tokens, D width, L layers.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -18,14 +18,13 @@ from mnemoscope.core.registry import find
 from mnemoscope.memories.kernels import fuses
 from mnemoscope.memories.layer import Tap
 from mnemoscope.memories.positions import Positions
-from mnemoscope.memories.recurrent import Cell, RecurrentLayer, moved
+from mnemoscope.memories.recurrent import Cell, RecurrentLayer, moved, scan, weights_of
 from mnemoscope.memories.shapes import Inside, Wanted
 from mnemoscope.memories.state import State
 from mnemoscope.models.footprint import check as check_size
 from mnemoscope.models.seq2seq.config import Sourced
 from mnemoscope.models.seq2seq.cross_attention import AttentiveState, SourceState
 from mnemoscope.models.seq2seq.source import SourceModel
-from mnemoscope.models.seq2seq.unfused import unfused
 
 
 class RecurrentPair(Sourced):
@@ -51,20 +50,16 @@ class RecurrentPair(Sourced):
         """Two matrices for every gate, of the encoder and of the decoder."""
         return 4 * len(self.recurrent_cell.gates) * self.width**2
 
-    def recurrent_layers(self) -> list[nn.Module]:
-        """Layers of a decoder that knows nothing of the source but its first state."""
+    def decoder(self) -> list[nn.Module]:
+        """The layers that speak; these know nothing of the source but their first state."""
         cell = self.recurrent_cell
         return [RecurrentLayer(cell, self.width, self.dropout) for _ in range(self.layers)]
 
-    @abstractmethod
-    def decoder(self) -> list[nn.Module]:
-        """The layers of the decoder."""
-
-    @abstractmethod
     def decoder_state(
         self, cells: tuple[State, ...], vectors: Tensor, mask: Tensor | None
     ) -> tuple[State, ...]:
-        """What they start from: last states, encoder outputs (B, S, D), mask (B, S)."""
+        """What they start from, given last states, encoder outputs (B, S, D) and mask (B, S)."""
+        return cells
 
     def build(self) -> Seq2SeqModel:
         """Return the encoder and the decoder."""
@@ -120,6 +115,38 @@ class RecurrentEncoder(nn.Module):
         # A hidden vector lies in (−1, 1), an LSTM's cell need not.
         state: State = kind(torch.tanh(hidden), *rest)
         return state
+
+
+def unfused(
+    cell: Cell, kernel: nn.RNNBase, vectors: Tensor, mask: Tensor | None
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """What a kernel returns, step by step: all its layers, both ways, dropout between layers.
+
+    vectors (B, T, I); mask (B, T), false in the padding at the end of a row. Returns outputs
+    (B, T, ways · D), zeros in padding, and the last state's tensors (layers · ways, B, D).
+    """
+    last = []
+    for layer in range(kernel.num_layers):
+        if layer:
+            vectors = F.dropout(vectors, kernel.dropout, kernel.training)
+        sides = []
+        for backwards in (False, True) if kernel.bidirectional else (False,):
+            # From behind, padding comes first, and rows do not move in it.
+            given, moves = (_flip(one) if backwards else one for one in (vectors, mask))
+            assert given is not None
+            start = cell.start(given.new_zeros(len(given), kernel.hidden_size))
+            weights = weights_of(kernel, layer, backwards)
+            outputs, state, _ = scan(cell, given, start, weights, moves)
+            sides.append(outputs.flip(1) if backwards else outputs)
+            last.append([tensor for _, tensor in state.tensors()])
+        vectors = torch.cat(sides, -1)
+        if mask is not None:
+            vectors = vectors.masked_fill(~mask[..., None], 0.0)
+    return vectors, tuple(torch.stack(parts) for parts in zip(*last, strict=True))
+
+
+def _flip(steps: Tensor | None) -> Tensor | None:
+    return None if steps is None else steps.flip(1)
 
 
 class StepDecoder(nn.Module):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from mnemoscope.core.errors import UserError
 from mnemoscope.memories.positions import Positions
 from mnemoscope.memories.state import State, StreamState
-from mnemoscope.models.model import Output, SequenceModel
+from mnemoscope.models.model import Output, SequenceModel, check_ids, check_mask
 from mnemoscope.models.seq2seq.config import Sourced
 
 
@@ -46,7 +46,7 @@ class SourceModel(SequenceModel):
         """
         if mask is not None:
             mask = self._right_padded(source, mask)
-        self._check_source(source)
+        check_ids(source, self.config.source_vocab, "a source", "source")
         vectors, count = self.source_embedding(source), None
         if self.positions.kind != "none":
             # Padding is on the right, so a word's column is its position.
@@ -68,28 +68,9 @@ class SourceModel(SequenceModel):
             )
         return super().forward(tokens, state, mask)
 
-    def _check_source(self, source: Tensor) -> None:
-        integers = source.dtype in (torch.int64, torch.int32)
-        if source.dim() != 2 or not integers or source.numel() == 0:
-            raise UserError(
-                "a source must be int64 or int32 of shape (rows, words), not empty; "
-                f"got {source.dtype} of shape {tuple(source.shape)}"
-            )
-        if source.device.type == "cpu":
-            low, high = (int(bound) for bound in source.aminmax())
-            if low < 0 or high >= self.config.source_vocab:
-                raise UserError(
-                    f"source id {low if low < 0 else high} is outside the vocabulary: "
-                    f"this model reads ids 0 to {self.config.source_vocab - 1}"
-                )
-
     def _right_padded(self, source: Tensor, mask: Tensor) -> Tensor | None:
         """The mask after a look at it, None when it hides nothing."""
-        if mask.shape != source.shape or mask.dtype != torch.bool:
-            raise UserError(
-                f"the mask must be boolean of shape {tuple(source.shape)}; "
-                f"got {mask.dtype} of shape {tuple(mask.shape)}"
-            )
+        check_mask(mask, source)
         if not bool(mask[:, :1].all()):
             row = int((~mask[:, 0]).nonzero()[0])
             raise UserError(f"row {row} of the source is empty or padded on the left")

@@ -29,12 +29,12 @@ class RelativeView:
     def sites(self) -> list[str]:
         """Where heads look in cache and compressed vectors, and in the signal if there is one."""
         path = f"layers.{self.number}.attention"
-        return [f"{path}.looks", *(self.signal.sites() if self.signal else [])]
+        return [f"{path}.maps", *(self.signal.sites() if self.signal else [])]
 
     def look(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Looked:
         """Where heads looked, and what each memory of the row holds."""
         read = first + new
-        looks = seen[f"layers.{self.number}.attention.looks"]
+        looks = seen[f"layers.{self.number}.attention.maps"]
         weights = looks[0].mean(0).double().cpu().numpy()  # (T, S)
         cached = 0 if before is None else before.cache.length
         squeezed = 0

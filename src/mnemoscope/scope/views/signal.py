@@ -33,7 +33,7 @@ class SignalView:
         """Mean and variance of looks, or the queries of a Gibbs density."""
         if self._gibbs:
             return [f"layer.{self.number}.attention.q"]
-        return [f"layers.{self.number}.attention.signal.looks"]
+        return [f"layers.{self.number}.attention.signal.maps"]
 
     @property
     def _gibbs(self) -> bool:

@@ -26,7 +26,7 @@ from mnemoscope.training.run import Run
 
 Floats = NDArray[np.float64]
 BINS = 128
-TAPS = "layers.*.attention*.looks"
+TAPS = "layers.*.attention*.maps"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def look(folder: Path, length: int, rows: int, segment: int) -> Looking:
     rate = getattr(model.config, "rate", 1)
     by_age = np.mean(
         [
-            _cache_ages(layer, seen[f"layers.{n}.attention.looks"], rate, segment, ages)
+            _cache_ages(layer, seen[f"layers.{n}.attention.maps"], rate, segment, ages)
             for n, layer in enumerate(state.layers)
             if isinstance(layer, LayerState)
         ],
@@ -104,7 +104,7 @@ def _writes(state: StreamState) -> int:
 
 def _signals(model: SequenceModel, seen: Seen) -> list[tuple[int, tuple[Tensor, ...]]]:
     """Mean and variance of the densities over every layer's signal, if layers have one."""
-    places = [(n, f"layers.{n}.attention.signal.looks") for n in range(len(model.layers))]
+    places = [(n, f"layers.{n}.attention.signal.maps") for n in range(len(model.layers))]
     return [(n, seen[path].unbind(-1)) for n, path in places if path in seen]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mnemoscope.memories.heads import join, split
 from mnemoscope.memories.layer import Context, Tap
 from mnemoscope.memories.positions import Positions
 from mnemoscope.memories.shapes import Wanted
@@ -38,15 +39,12 @@ class CrossAttention(nn.Module):
 
     def remember(self, vectors: Tensor, mask: Tensor | None) -> AttentionState:
         """Encoded words (B, S, D) -> keys and values, each (B, H, S, E)."""
-        batch, length, _ = vectors.shape
-        pairs = self.pairs(vectors).view(batch, length, 2, self.heads, -1)
-        keys, values = pairs.permute(2, 0, 3, 1, 4).unbind(0)
+        keys, values = split(self.pairs(vectors), self.heads, 2)
         return AttentionState(own(keys), own(values), mask)
 
     def forward(self, vectors: Tensor, source: AttentionState) -> Tensor:
         """vectors (B, T, D) -> output (B, T, D)."""
-        batch, new, width = vectors.shape
-        queries = self.query(vectors).view(batch, new, self.heads, -1).transpose(1, 2)
+        (queries,) = split(self.query(vectors), self.heads)
         seen = attended(source.visible)
         mask = None if seen is None else seen[:, None, None]
         if self.alignment.watched:
@@ -61,7 +59,7 @@ class CrossAttention(nn.Module):
             attn_mask=mask,
             dropout_p=self.dropout if self.training else 0.0,
         )
-        projected: Tensor = self.out(output.transpose(1, 2).reshape(batch, new, width))
+        projected: Tensor = self.out(join(output))
         return projected
 
 

@@ -1,6 +1,6 @@
 """The continuous memory written plainly, in float64: what the fast path has to equal.
 
-Nothing here is fast, and nothing is rearranged. Tests compare with it.
+Nothing here is fast, and nothing is rearranged.
 """
 
 from __future__ import annotations
@@ -61,3 +61,12 @@ def parabola(mean: float, variance: float) -> Callable[[Tensor], Tensor]:
         return height.clamp(min=0)
 
     return density
+
+
+def sticky_share(contraction: float, attention: float) -> float:
+    """The share of a sticky signal that a region tends to, τ w / (1 − τ (1 − w)).
+
+    ``attention`` w goes to the region at every read, the rest is spread evenly over the signal, so
+    that the region's share s becomes τ (w + (1 − w) s): this is where that stands still.
+    """
+    return contraction * attention / (1 - contraction * (1 - attention))
