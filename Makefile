@@ -1,5 +1,7 @@
 # make demo   set up, run the main study, print where its page is
 # make test   set up, run every check and test
+# make check  lint, types and the quick tests, in two minutes, for who is at work on it
+# make figures  draw the figures of the guide from results/; make reference  write its reference
 # make setup  the part they share: a virtual environment with the package in it
 
 PYTHON ?= python3
@@ -7,7 +9,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 QUIET := $(if $(CI),--quiet,--quiet --progress-bar on)
 
-.PHONY: demo test exact setup lint docs browser lock clean
+.PHONY: demo test check exact setup lint docs figures reference browser lock clean
 
 demo: setup
 	$(BIN)/mnemoscope study retention --out runs/demo
@@ -15,6 +17,9 @@ demo: setup
 test: .venv/dev browser lint docs
 	$(BIN)/python -m pytest -n auto
 	$(MAKE) exact
+
+check: .venv/dev lint
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
 
 # What is promised bit for bit, as on processors with fewer instructions and with more threads.
 exact: .venv/dev
@@ -31,6 +36,12 @@ lint: .venv/dev
 
 docs: .venv/dev
 	$(BIN)/zensical build --clean --strict
+
+figures: .venv/dev browser
+	$(BIN)/python docs/draw_figures.py
+
+reference: .venv/dev
+	$(BIN)/python docs/write_reference.py
 
 .venv/core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,7 +1,5 @@
 """From text to text: a small model that has learnt a small language, in all ways to use it."""
 
-import json
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -301,31 +299,3 @@ def test_mistakes_are_explained(run, words, told, capsys):
     error = " ".join(capsys.readouterr().err.split())
     assert told in error
     assert "Traceback" not in error
-
-
-def test_the_study_from_end_to_end(tmp_path):
-    options = {"models": ("vector", "luong", "encoder_decoder"), "parameters": 60_000, "steps": 6}
-    options |= {"sentences": 400, "clauses": 2, "vocabulary_size": 300, "tested": 40, "seeds": 3}
-    options |= {"learning_rates": (1e-3, 3e-3), "ends": (6, 12), "device": "cpu"}
-    done = ms.study("translation", out=tmp_path / "s", jobs=1, **options)
-    page = done.page.read_text()
-    for name in ("one vector", "Luong attention", "Transformer", "wrong sentence", "tok:13a"):
-        assert name in page
-    result = json.loads((tmp_path / "s" / "result.json").read_text())
-    assert len(result["trials"]) == 3 * (2 + 2)
-    for row in result["trials"]:
-        sizes = [group["bytes"] for group in row["lengths"]]
-        if row["model"] == "vector":
-            assert len(set(sizes)) == 1
-        else:
-            assert sizes == sorted(sizes)
-            assert sizes[0] < sizes[-1]
-        assert all(math.isfinite(group["bleu"]) for group in row["lengths"])
-    counts = [facts["parameters"] for facts in result["models"].values()]
-    assert max(counts) <= 60_000
-    assert min(counts) > 0.85 * max(counts)
-    files = {path.name for path in (tmp_path / "s" / "figures").iterdir()}
-    assert {"bleu-against-source-length.csv", "bleu-against-bytes-of-state.csv"} <= files
-    # A second time nothing is trained, and the page is the same.
-    again = ms.study("translation", out=tmp_path / "s", jobs=1, **options)
-    assert again.page.read_text() == page

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import shlex
 import time
 import webbrowser
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnemoscope import report
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import InterruptedRunError, UserError
 from mnemoscope.core.interrupts import postponed
 from mnemoscope.core.registry import find, registered
 from mnemoscope.core.trust import Modules, trusted, trusting
 from mnemoscope.report.document import Report, Reproduce, Section
-from mnemoscope.studies.folder import RESULT, claimed, known_result, options_yaml, write_result
+from mnemoscope.studies.folder import Finished, claimed, known_result, options_yaml, write_result
 from mnemoscope.studies.notices import collected
+from mnemoscope.studies.trials import cpu_seconds
 
 if TYPE_CHECKING:
     from mnemoscope.studies.study import Study
@@ -29,10 +30,10 @@ SHOW_EVERY = 15
 
 @dataclass(frozen=True)
 class Published:
-    """A study that has been run: its page, and its result as plain values."""
+    """A study that has been run: its page, and its result."""
 
     page: Path
-    result: dict[str, Any]
+    result: Any
 
     def open(self) -> None:
         """Show the page in the browser."""
@@ -79,11 +80,13 @@ def _study(
     here = {"command": command, "config": options_yaml(name, config)}
     try:
         with claimed(folder, name, config) as known, collected() as notices:
-            result = known_result(folder, known)
-            if result is None:
-                result = _answer(config, folder, jobs or _cores(), here, notices)
-                result = write_result(folder, known, result)
-            document = _told(config, folder, here, result)
+            finished = known_result(folder, known, kind.Result)
+            if finished is None:
+                finished = _answer(name, config, folder, jobs or _cores(), here, notices)
+                write_result(folder, known, finished)
+            # The folder may have been moved, and some options be given in another way.
+            made = replace(finished.made, command=here["command"], config=here["config"])
+            document = drawn(kind, replace(finished, made=made))
             page = report.write(document, folder)
             report.write_data(document, folder)
             if images:
@@ -93,49 +96,40 @@ def _study(
         raise InterruptedRunError(
             f"stopped; nothing is lost. Go on with: {command}{more}"
         ) from error
-    return Published(page, result)
+    return Published(page, finished.result)
 
 
 def _answer(
-    config: Study, folder: Path, jobs: int, here: dict[str, str], notices: list[str]
-) -> dict[str, Any]:
+    name: str, config: Study, folder: Path, jobs: int, here: dict[str, str], notices: list[str]
+) -> Finished:
     """Run a study; one that is live has a page meanwhile."""
     with postponed():
         import torch  # noqa: F401
     began = shown = time.perf_counter()
+    before = cpu_seconds()
 
-    def made(result: dict[str, Any]) -> dict[str, Any]:
-        now = Reproduce.here("", "", time.perf_counter() - began, jobs)
-        facts = {**vars(now), "date": now.date.isoformat()}
-        return {**result, "made": facts} | ({"notices": [*notices]} if notices else {})
+    def finished(result: Any) -> Finished:
+        # As it will be read from the file, so that a page never depends on where it came from.
+        again: Any = from_plain(type(config).Result, to_plain(result))
+        spent = time.perf_counter() - began, cpu_seconds() - before
+        made = Reproduce.here(**here, seconds=spent[0], cpu_seconds=spent[1], threads=jobs)
+        return Finished(name, again, made, tuple(notices))
 
-    def share(partial: dict[str, Any]) -> None:
+    def share(partial: Any) -> None:
         nonlocal shown
         if time.perf_counter() - shown >= SHOW_EVERY:
-            report.write(_told(config, folder, here, made(partial)), folder)
+            report.write(drawn(type(config), finished(partial)), folder)
             shown = time.perf_counter()
 
-    return made(config.run_live(folder, jobs, share))
+    return finished(config.run_live(folder, jobs, share))
 
 
-def _told(config: Study, folder: Path, here: dict[str, str], result: dict[str, Any]) -> Report:
-    """The page of a result, with a last section on what had to be done again."""
-    try:
-        made = {**result["made"], **here}
-        made["date"] = datetime.datetime.fromisoformat(made["date"])
-        reproduce = Reproduce(**made)
-        sections = [*config.tell(result, folder)]
-    # What older versions wrote has no seal that would tell a damaged one.
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        if "seal" in result or not (folder / RESULT).is_file():
-            raise
-        raise UserError(
-            f"{folder / RESULT} is damaged, or of another version ({type(error).__name__}: "
-            f"{error}): delete it; it is computed again from the trials"
-        ) from error
-    if result.get("notices"):
-        sections.append(Section("What was done again", result["notices"]))
-    return Report(config.title, config.question, sections, reproduce)
+def drawn(kind: type[Study], finished: Finished) -> Report:
+    """The page of a result, with a last section on what had to be done again. Needs no torch."""
+    sections = [*kind.page(finished.result)]
+    if finished.notices:
+        sections.append(Section("What was done again", finished.notices))
+    return Report(kind.title, kind.question, sections, finished.made)
 
 
 def _cores() -> int:

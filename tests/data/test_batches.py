@@ -9,12 +9,13 @@ import pytest
 
 from mnemoscope.core.registry import TASKS, find
 from mnemoscope.data.batch import NO_QUESTION, Batch, Stream, Task
+from mnemoscope.data.characters import Characters
 from mnemoscope.data.copy import Copy
 from mnemoscope.data.images import Images
 from mnemoscope.data.passages import Passages
 from mnemoscope.data.recall import Recall
 from mnemoscope.data.sorting import Sorting
-from mnemoscope.data.text import Characters, Text
+from mnemoscope.data.text import Text
 from mnemoscope.data.translation import Translation
 
 TASKS_UNDER_TEST = [

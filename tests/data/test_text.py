@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import Split, Task
+from mnemoscope.data.characters import Characters
 from mnemoscope.data.documents import Document, read_documents
-from mnemoscope.data.text import Characters, Text, split_documents
+from mnemoscope.data.text import Text, split_documents
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def run(code: str, folder: Path) -> str:
 
 PAGES = ["index.md", "memories.md", "infinite.md", "sparse.md", "training.md", "lenses/horizon.md"]
 PAGES += ["lenses/retention.md"]
-WITH_TRANSFORMERS = ["memories.md", "give-documents.md", "give-a-past.md"]
+WITH_TRANSFORMERS = ["memories.md", "give-documents.md", "give-infinite.md"]
 
 LENSES = [
     f"lenses/{name}.md" for name in ("capture", "similarity", "information", "change", "waves")

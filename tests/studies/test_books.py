@@ -14,14 +14,27 @@ import torch
 
 import mnemoscope as ms
 from mnemoscope.api import Published
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import MEMORIES
 from mnemoscope.data.documents import Document
 from mnemoscope.memories.transformer_xl.state import LayerState
-from mnemoscope.studies.books import page as books_page
-from mnemoscope.studies.books.passages import PROBE, cut, lengths, read, stretch, tampered
-from mnemoscope.studies.books.result import Estimate, Heard
-from mnemoscope.studies.books.study import LABELS, Books, draw
+from mnemoscope.report.document import Figure, Table
+from mnemoscope.studies.books.losses import Estimate, Losses
+from mnemoscope.studies.books.measure import read_passages, tampered
+from mnemoscope.studies.books.page import CONTROLS, page
+from mnemoscope.studies.books.passages import PROBE, cut, lengths, stretch
+from mnemoscope.studies.books.result import (
+    BooksModel,
+    BooksResult,
+    BooksTrial,
+    Examined,
+    Grid,
+    ReadPassage,
+)
+from mnemoscope.studies.books.study import Books, draw
 from mnemoscope.studies.sizes import count
+from mnemoscope.studies.study import Diverged, label
 
 SMALL: dict[str, Any] = {
     "valid": ("typesmapping", "calls"),
@@ -67,21 +80,21 @@ def small(name: str, **options: Any) -> Any:
 
 def test_study_leaves_its_page_its_result_and_its_numbers(published: Published) -> None:
     folder = published.page.parent
-    assert json.loads((folder / "result.json").read_text()) == published.result
-    page = published.page.read_text()
-    assert "Does memory help to read books?" in page
+    kept = json.loads((folder / "result.json").read_text())["result"]
+    assert from_plain(BooksResult, kept) == published.result
+    assert "Does memory help to read books?" in published.page.read_text()
     names = ("bits-per-byte-by-model", "bits-saved-against-bytes-read", "what-the-state-is-worth")
     for name in (*names, "loss-against-bytes-read", "size-of-model-and-state"):
         assert (folder / "figures" / f"{name}.csv").stat().st_size > 0
-    assert {one["book"] for one in published.result["passages"]} == set(SMALL["valid"])
-    assert sum(len(one["bytes"]) > 0 for one in published.result["passages"]) == 4
+    assert {one.book for one in published.result.passages} == set(SMALL["valid"])
+    assert sum(len(one.bytes) > 0 for one in published.result.passages) == 4
 
 
 def test_a_model_without_memory_loses_nothing_with_its_state(published: Published) -> None:
-    for row in published.result["trials"]:
-        costs = [np.abs(values).max() for values in row["extra"].values()]
-        assert (max(costs) == 0) == (row["model"] == "none")
-        assert row["state_bytes"] > 0 or row["model"] == "none"
+    for one in published.result.trials:
+        costs = [np.abs(values).max() for values in one.outcome.extra.values()]
+        assert (max(costs) == 0) == (one.model == "none")
+        assert one.outcome.state_bytes > 0 or one.model == "none"
 
 
 def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
@@ -90,11 +103,11 @@ def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
     folder = tmp_path / "half"
     shutil.copytree(published.page.parent, folder)
     (folder / "result.json").unlink()
-    (folder / "runs" / "cache-seed1" / "examined.json").unlink()
+    (folder / "runs" / "transformer_xl-seed1" / "examined.json").unlink()
     shutil.rmtree(folder / "runs" / "infinite-sticky-seed0")
     again = ms.study("books", out=folder, jobs=1, **SMALL)
-    for old, new in zip(published.result["trials"], again.result["trials"], strict=True):
-        assert {**new, "seconds": 0} == {**old, "seconds": 0}
+    for old, new in zip(published.result.trials, again.result.trials, strict=True):
+        assert replace(new.outcome, seconds=0) == replace(old.outcome, seconds=0)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +117,7 @@ def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
 def test_bits_are_those_of_reading_one_passage_after_the_other(name: str) -> None:
     model, segment = small(name), 16
     passages = cut(library(400, 257, 90), 1000, 1, segment)
-    found = np.array(read(model, passages, segment)["bits"])
+    found = np.array(read_passages(model, passages, segment).bits)
     expected = np.zeros_like(found)
     for row, passage in enumerate(passages):
         state = None
@@ -166,11 +179,11 @@ def test_contenders_have_equal_parameters_and_equal_states() -> None:
     study = Books.preset("quick")
     configs = study.configs()
     sizes = {name: count(config) for name, config in configs.items()}
-    assert set(sizes) == set(LABELS)
+    assert set(sizes) == set(study.models)
     assert max(sizes.values()) <= sizes["transformer_xl"] <= 1.002 * min(sizes.values())
     passages = cut(library(1400, 1400), 1400, 1, study.segment)
     carried = {
-        name: read(config.build().eval(), passages, study.segment)["state_bytes"]
+        name: read_passages(config.build().eval(), passages, study.segment).state_bytes
         for name, config in configs.items()
     }
     assert carried.pop("none") == 0
@@ -212,10 +225,12 @@ def test_whole_long_books_are_drawn_and_some_are_left() -> None:
         draw(books[1:3], 0.5)
 
 
-def test_options_are_checked_before_anything_runs(tmp_path: Path) -> None:
+def test_options_of_books_are_checked_before_anything_runs(tmp_path: Path) -> None:
     out = tmp_path / "a"
-    with pytest.raises(UserError, match=r"unknown model 'infinit'.*'infinite'"):
+    with pytest.raises(UserError, match=r"unknown memory 'infinit'.*'infinite'"):
         ms.study("books", out=out, models="none,infinit")
+    with pytest.raises(UserError, match="'bahdanau' cannot take part"):
+        ms.study("books", out=out, models="none,bahdanau")
     with pytest.raises(UserError, match="common divisor"):
         ms.study("books", out=out, segment=36)
     with pytest.raises(UserError, match="too short"):
@@ -232,62 +247,123 @@ def test_options_are_checked_before_anything_runs(tmp_path: Path) -> None:
     assert not (out / "runs").exists()
 
 
-def test_paper_preset_differs_from_quick() -> None:
+def test_the_paper_preset_of_books_differs_from_quick() -> None:
     quick, paper = Books.preset("quick"), Books.preset("paper")
     assert paper.read > quick.read
     assert paper.steps > quick.steps
     assert min(quick.seeds, paper.seeds) >= 3
 
 
-def result_of(bits: dict[str, list[float]], cost: float = 0.0) -> dict[str, Any]:
-    """A result in which seed s of a model spends ``bits[model][s]`` per byte everywhere."""
-    amounts = np.array([[16, 16, 32], [16, 16, 16]])
-    trials = [
-        {
-            "model": model,
-            "seed": seed,
-            "bits": (amounts * rate).tolist(),
-            "extra": {name: (amounts * cost).tolist() for name in books_page.CONTROLS},
-            "state_bytes": 8,
-            "seconds": 1.0,
-        }
-        for model, rates in bits.items()
-        for seed, rate in enumerate(rates)
-    ]
-    names = ("sea", "land")
-    return {
-        "segment": 16,
-        "warm": 16,
-        "probe": 1,
-        "vectors": 2,
-        "trained_bytes": 10,
-        "training_text": 100,
-        "passages": [
-            {"book": name, "bytes": row, "probed": row}
-            for name, row in zip(names, amounts.tolist(), strict=True)
-        ],
-        "models": {
-            model: {"parameters": 5, "options": {"mem_len": 1, "mlp_ratio": 4.0}} for model in bits
+@pytest.mark.parametrize("name", MEMORIES)
+def test_any_memory_reads_books_by_its_own_name(name: str) -> None:
+    study = Books.preset("quick", models=(name,))
+    budget = count(Books.preset("quick", models=("transformer_xl",)).configs()["transformer_xl"])
+    config = study.configs()[name]
+    assert 0.95 * budget < count(config) <= budget
+    passages = cut(library(1400, 1400), 1400, 1, study.segment)
+    found = read_passages(config.build().eval(), passages, study.segment)
+    # Beside its vectors a memory may carry positions and counts.
+    assert 0 < found.state_bytes <= 1.02 * 2 * 4 * study.width * study.vectors
+    assert np.abs(found.extra["blanked"]).max() > 0
+
+
+AMOUNTS = np.array([[16, 16, 32], [16, 16, 16]])
+
+
+def grid(values: Any) -> Grid:
+    return tuple(map(tuple, np.asarray(values, dtype=float).tolist()))
+
+
+def result_of(bits: dict[str, list[float]], cost: float = 0.0, **costs: float) -> BooksResult:
+    """A result in which seed s of a model spends ``bits[model][s]`` per byte everywhere.
+
+    A control costs ``cost`` per byte more, or what ``costs`` says of it.
+    """
+    extra = {name: grid(AMOUNTS * costs.get(name.replace(" ", "_"), cost)) for name in CONTROLS}
+    labels = {"none": "no memory"}
+    return BooksResult(
+        segment=16,
+        warm=16,
+        probe=1,
+        trained_bytes=10,
+        training_text=100,
+        passages=tuple(
+            ReadPassage(name, *[tuple(row)] * 2)
+            for name, row in zip(("sea", "land"), grid(AMOUNTS), strict=True)
+        ),
+        models={
+            model: BooksModel(labels.get(model) or label(model), 5, 16, 1, 0, 4.0) for model in bits
         },
-        "trials": trials,
+        trials=tuple(
+            BooksTrial(
+                model, seed, f"{model}-seed{seed}", Examined(grid(AMOUNTS * rate), extra, 8, 1.0)
+            )
+            for model, rates in bits.items()
+            for seed, rate in enumerate(rates)
+        ),
+    )
+
+
+def diverged(result: BooksResult, *runs: str) -> BooksResult:
+    return replace(
+        result,
+        trials=tuple(
+            replace(one, outcome=Diverged("nan")) if one.run in runs else one
+            for one in result.trials
+        ),
+    )
+
+
+def words(result: BooksResult) -> str:
+    return " ".join(part for one in page(result) for part in one.parts if isinstance(part, str))
+
+
+def test_a_result_of_books_goes_to_json_and_back_and_draws_the_same_page() -> None:
+    result = result_of({"none": [2.0, 2.2], "lstm": [1.0, 1.2]}, cost=0.5)
+    result = diverged(result, "lstm-seed1")
+    again = from_plain(BooksResult, json.loads(json.dumps(to_plain(result))))
+    assert again == result
+    for first, second in zip(page(result), page(again), strict=True):
+        assert first.title == second.title
+        for old, new in zip(first.parts, second.parts, strict=True):
+            assert repr(getattr(old, "data", old)) == repr(getattr(new, "data", new))
+
+
+def test_the_page_of_books_says_the_numbers_of_its_result() -> None:
+    result = result_of({"none": [2.0, 2.2], "lstm": [1.0, 1.2]}, cost=0.5)
+    lstm = replace(result.models["lstm"], width=40, mem_len=None, mlp_ratio=None)
+    result = replace(result, models={**result.models, "lstm": lstm})
+    parts = [part for one in page(result) for part in one.parts]
+    shown = {part.name: part for part in parts if isinstance(part, Figure | Table)}
+    said = words(result)
+    assert "LSTM (1.100) < no memory (2.100)" in said
+    assert "112 bytes in all" in said
+    assert "as wide as the parameters allow: LSTM 40." in said
+    rows = shown["Bits per byte by model"].data
+    assert [row["bits per byte"] for row in rows] == pytest.approx([2.0, 2.2, 1.0, 1.2])
+    assert rows[2]["perplexity per byte"] == pytest.approx(2.0)
+    saved = shown["Bits saved against bytes read"].data
+    assert [row["bytes read"] for row in saved] == [16, 32, 64]
+    assert [row["bits per byte saved"] for row in saved] == pytest.approx([1.0, 1.0, 1.0])
+    worth = {
+        row["control"]: row["extra bits per byte"] for row in shown["What the state is worth"].data
     }
-
-
-def words(result: dict[str, Any]) -> str:
-    sections = books_page.tell(result)
-    return " ".join(part for one in sections for part in one.parts if isinstance(part, str))
+    assert worth == pytest.approx(dict.fromkeys(CONTROLS, 0.5))
+    table = shown["Bits per byte by book"]
+    assert table.rows[1] == ["LSTM", 1.1, 1.1, 1.1, round((2**1.0 + 2**1.2) / 2, 4)]
+    assert shown["Size of model and state"].rows[1] == ["LSTM", 5, 8, None, 0, None, 1.0]
 
 
 def test_numbers_are_ratios_of_sums_and_bands_follow_the_seeds() -> None:
-    heard = Heard(result_of({"none": [2.0, 2.2], "transformer_xl": [1.0, 1.2]}, cost=0.5))
-    assert heard.rate("transformer_xl").tolist() == pytest.approx([1.0, 1.2])
-    assert heard.rate("transformer_xl", book="land").tolist() == pytest.approx([1.0, 1.2])
-    gain = heard.gain("transformer_xl", heard.all)
+    losses = Losses(result_of({"none": [2.0, 2.2], "transformer_xl": [1.0, 1.2]}, cost=0.5))
+    assert losses.rate("transformer_xl").tolist() == pytest.approx([1.0, 1.2])
+    assert losses.rate("transformer_xl", book="land").tolist() == pytest.approx([1.0, 1.2])
+    gain = losses.gain("transformer_xl", losses.all)
     assert gain.mean == pytest.approx(1.0)
     assert (gain.low, gain.high) == pytest.approx((0.8, 1.2))
-    cost = heard.cost("transformer_xl", "blanked")
+    cost = losses.cost("transformer_xl", "blanked")
     assert (cost.mean, cost.low, cost.high) == pytest.approx((0.5, 0.5, 0.5))
-    assert heard.growth("transformer_xl", heard.only(1), heard.only(2)).mean == pytest.approx(0)
+    assert losses.growth("transformer_xl", losses.only(1), losses.only(2)).mean == pytest.approx(0)
 
 
 def test_verdicts_say_help_harm_and_doubt() -> None:
@@ -301,27 +377,27 @@ def test_verdicts_say_help_harm_and_doubt() -> None:
 
 
 def test_an_older_part_that_matters_is_told_from_one_that_any_text_could_fill() -> None:
-    result = result_of({"none": [2.0, 2.0], "infinite": [1.9, 1.9]}, cost=0.1)
-    assert "of this passage is used: ∞-former +0.1000" in words(result)
-    assert "overstates" not in words(result)
-    for row in result["trials"]:
-        row["extra"]["older shuffled"] = np.zeros((2, 3)).tolist()
-        row["extra"]["shuffled"] = np.zeros((2, 3)).tolist()
-    assert "For ∞-former an empty state is worse than a wrong one" in words(result)
-    assert "any passage's does as well" in words(result)
-    for row in result["trials"]:
-        older = row["extra"]
-        older["older shuffled"], older["older blanked"] = older["blanked"], older["shuffled"]
-    assert "Another passage's misleads, but a blank one costs nothing" in words(result)
+    bits = {"none": [2.0, 2.0], "infinite": [1.9, 1.9]}
+    said = words(result_of(bits, cost=0.1))
+    assert "of this passage is used: ∞-former +0.1000" in said
+    assert "overstates" not in said
+    said = words(result_of(bits, cost=0.1, shuffled=0, older_shuffled=0))
+    assert "For ∞-former an empty state is worse than a wrong one" in said
+    assert "any passage's does as well" in said
+    said = words(result_of(bits, cost=0.1, shuffled=0, older_blanked=0))
+    assert "Another passage's misleads, but a blank one costs nothing" in said
 
 
 def test_a_diverged_training_is_said_and_left_out() -> None:
     result = result_of({"none": [2.0, 2.0], "transformer_xl": [1.0, 1.0], "infinite": [1.0]})
-    result["trials"][3] = {"model": "transformer_xl", "seed": 1, "run": "x", "diverged": "nan"}
-    result["trials"][4] = {"model": "infinite", "seed": 0, "run": "y", "diverged": "nan"}
-    said = words(result)
-    assert "diverged and are left out of all that follows: Transformer-XL (seed 1)" in said
-    assert Heard(result).models == ["none", "transformer_xl"]
+    result = diverged(result, "transformer_xl-seed1", "infinite-seed0")
+    assert "all that follows: Transformer-XL (seed 1), ∞-former (seed 0)." in words(result)
+    assert Losses(result).models == ["none", "transformer_xl"]
+
+
+def test_a_study_of_which_all_trainings_diverged_says_so() -> None:
+    result = diverged(result_of({"none": [2.0]}), "none-seed0")
+    assert "diverged and are left out of all that follows: no memory (seed 0)." in words(result)
 
 
 def test_a_study_of_one_model_still_has_a_page() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,15 @@ import pytest
 
 import mnemoscope as ms
 from mnemoscope.api import Published
+from mnemoscope.core.data import from_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.images import Images
 from mnemoscope.data.passages import Passages
 from mnemoscope.memories.sparse.config import Sparse
-from mnemoscope.studies.contest import step_flop
-from mnemoscope.studies.contest_page import differences, final_bits, order
+from mnemoscope.report.document import Table
+from mnemoscope.studies.contest.options import step_flop
+from mnemoscope.studies.contest.page import costs, differences, order
+from mnemoscope.studies.contest.result import Contestant, ContestResult, Curve, Training
 from mnemoscope.studies.images import study as images
 from mnemoscope.studies.patterns import study as patterns
 
@@ -54,10 +58,11 @@ def test_images_leaves_curves_samples_and_looks(drawing: Published) -> None:
     ):
         assert (figures / f"{name}.csv").stat().st_size > 0
     result = drawing.result
-    assert json.loads((drawing.page.parent / "result.json").read_text()) == result
-    assert len(result["trials"]) == 4
-    for row in result["trials"]:
-        drawn, completed = np.array(row["drawn"]), np.array(row["completed"])
+    kept = json.loads((drawing.page.parent / "result.json").read_text())["result"]
+    assert from_plain(type(result), kept) == result
+    assert len(result.contest.trainings) == 4
+    for name in result.contest.models:
+        drawn, completed = np.array(result.drawn[name]), np.array(result.completed[name])
         assert drawn.shape == completed.shape == (3, 64)
         assert drawn.min() >= 0
         assert drawn.max() < 16
@@ -67,18 +72,18 @@ def test_images_leaves_curves_samples_and_looks(drawing: Published) -> None:
 
 @pytest.mark.parametrize("name", ["drawing", "reading"])
 def test_compute_is_equal(name: str, request: pytest.FixtureRequest) -> None:
-    result = request.getfixturevalue(name).result
-    spent = [facts["steps"] * facts["flop"] for facts in result["models"].values()]
+    models = request.getfixturevalue(name).result.contest.models.values()
+    spent = [facts.steps * facts.flop for facts in models]
     # A step is the smallest difference there can be.
-    assert abs(spent[0] - spent[1]) <= max(f["flop"] for f in result["models"].values())
+    assert abs(spent[0] - spent[1]) <= max(facts.flop for facts in models)
 
 
 def test_patterns_leaves_curves_and_looks(reading: Published) -> None:
     figures = {path.stem for path in (reading.page.parent / "figures").glob("*.csv")}
     assert {"bits-per-byte-against-compute", "bytes-looked-at-by-depth"} <= figures
-    state = reading.result["state_bytes"]
-    assert state["fixed"][-1] < state["dense"][-1]
-    counted = reading.result["counted"]
+    models = reading.result.contest.models
+    assert models["fixed"].state_bytes[-1] < models["dense"].state_bytes[-1]
+    counted = reading.result.counted
     assert counted["pairs counted"] < counted["bytes counted"] < 8
 
 
@@ -121,13 +126,14 @@ def test_counting_models_count(tmp_path: Path) -> None:
     assert 0 < images.counted_bits(Images()) < 4
 
 
-def result_of(bits: dict[str, list[float]]) -> dict[str, Any]:
-    trials = [
-        {"model": name, "seed": seed, "bits": [9.0, value]}
+def result_of(bits: dict[str, list[float]]) -> ContestResult:
+    trainings = tuple(
+        Training(name, 0.01, seed, Curve((3, 6), (9.0, value), 2.0))
         for name, values in bits.items()
         for seed, value in enumerate(values)
-    ]
-    return {"models": {name: {} for name in bits}, "trials": trials}
+    )
+    models = {name: Contestant(5.0, 6, 7.5, 0.01, (8, 16)) for name in bits}
+    return ContestResult(8, 4, 2, 2, models, trainings, trainings, (2, 8), {})
 
 
 def test_an_order_is_claimed_only_where_all_seeds_agree() -> None:
@@ -136,8 +142,11 @@ def test_an_order_is_claimed_only_where_all_seeds_agree() -> None:
     told = differences(result, "dense")
     assert told[0] == "strided ends below dense by seed: -0.200, -0.300"
     assert told[1].startswith("fixed ends around dense")
-    del result["trials"][0]["bits"]
-    assert final_bits(result, "dense")[0] == np.inf
+    lost = Training("dense", 0.01, 0, None, "nan")
+    result = replace(result, trainings=(lost, *result.trainings[1:]))
+    assert result.final_bits("dense").tolist() == [np.inf, 1.2]
+    table = next(part for part in costs(result, "byte").parts if isinstance(part, Table))
+    assert table.rows[1] == ["strided", 7.5, 1.0, 6, "0.01", pytest.approx(0.85), 2.0]
 
 
 def test_options_are_checked_before_anything_runs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,32 @@ import torch
 
 import mnemoscope as ms
 from mnemoscope.core.bounded import read_sealed
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.registry import find
+from mnemoscope.report.document import Figure, Table
 
 transformers = pytest.importorskip("transformers")
 
 from mnemoscope.studies.documents.base import cut, halves  # noqa: E402
-from mnemoscope.studies.documents.looks import shape_of  # noqa: E402
+from mnemoscope.studies.documents.measurements import shape_of  # noqa: E402
+from mnemoscope.studies.documents.page import page  # noqa: E402
+from mnemoscope.studies.documents.result import DocumentsResult, Fit, Shape, Trained  # noqa: E402
 from mnemoscope.studies.documents.sentences import every, said  # noqa: E402
+from mnemoscope.studies.documents.settings import (  # noqa: E402
+    ALL_ON,
+    FIXED,
+    FREE,
+    GUIDED,
+    MASKS,
+    RANDOM,
+    Setting,
+    masked,
+)
 from mnemoscope.studies.documents.study import DocumentsStudy  # noqa: E402
+from mnemoscope.studies.folder import revive  # noqa: E402
 
 SMALL: dict[str, Any] = {"documents": 3, "entries": 8, "epochs": 2, "base_steps": 3, "seeds": 1}
 SMALL |= {"segments": 1, "layers": (0, 3), "many": (4,), "many_epochs": 1}
-CONTROLS = ("all", "random", "disjoint", "bias")
 QUESTIONS = 13
 
 
@@ -35,36 +49,140 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "study"
 
 
+def stored(folder: Path) -> DocumentsResult:
+    """The result as it lies in the folder."""
+    found = revive(json.loads((folder / "result.json").read_text()), DocumentsResult).result
+    assert isinstance(found, DocumentsResult)
+    return found
+
+
+def changed(result: DocumentsResult, setting: Setting, seeds: list[dict[str, Any]]) -> Trained:
+    """The first training of a setting with other numbers, once for each seed."""
+    first = result.of(setting)[0]
+    return Trained(setting, tuple(replace(first, **one) for one in seeds))
+
+
+def with_seeds(result: DocumentsResult, numbers: dict[Setting, dict[str, Any]]) -> DocumentsResult:
+    """Three seeds of everything; ``numbers`` are of `Fit`, three each."""
+    trained = tuple(
+        changed(
+            result,
+            one.setting,
+            [{k: v[seed] for k, v in numbers.get(one.setting, {}).items()} for seed in range(3)],
+        )
+        for one in result.trained
+    )
+    return replace(result, trained=trained)
+
+
+def texts(result: DocumentsResult, question: int) -> str:
+    """The paragraphs of one section."""
+    return " ".join(part for part in page(result)[question - 1].parts if isinstance(part, str))
+
+
+def part(result: DocumentsResult, name: str) -> Figure | Table:
+    """The figure or table of that name."""
+    return next(
+        one for section in page(result) for one in section.parts
+        if not isinstance(one, str) and one.name == name
+    )  # fmt: skip
+
+
 def test_every_question_has_its_section(folder: Path) -> None:
-    study = find("study", "documents").make(**SMALL)
-    result = json.loads((folder / "result.json").read_text())
-    sections = study.tell(result, folder)
-    assert [section.title.split(" ·")[0] for section in sections] == [
+    result = stored(folder)
+    assert [section.title.split(" ·")[0] for section in page(result)] == [
         str(number + 1) for number in range(QUESTIONS)
     ]
-    page = (folder / "report.html").read_text()
-    assert '"frames": [' in page or '"frames":[' in page
-    for control in (*(f"control {name}" for name in CONTROLS), "tanh α=0", "fixed"):
-        assert len(result["fits"][control]) == 1
-    every_on = result["fits"]["control all"][0]
-    assert every_on["right"] == pytest.approx(every_on["wrong"], abs=1e-5)
+    drawn = (folder / "report.html").read_text()
+    assert '"frames": [' in drawn or '"frames":[' in drawn
+    for setting in (*map(masked, MASKS), FREE, FIXED):
+        assert len(result.of(setting)) == 1
+    (every_on,) = result.of(ALL_ON)
+    assert every_on.right == pytest.approx(every_on.wrong, abs=1e-5)
+
+
+def test_the_result_goes_to_json_and_back(folder: Path) -> None:
+    result = stored(folder)
+    again = from_plain(DocumentsResult, json.loads(json.dumps(to_plain(result))))
+    assert again == result
+    # What is measured in addition is no part of what tells settings apart, but it is kept.
+    assert [one.setting.measures for one in again.trained] == [
+        one.setting.measures for one in result.trained
+    ]
+
+
+def test_the_page_has_the_numbers_of_its_seeds(folder: Path) -> None:
+    numbers = {
+        FREE: {"none": (4.0, 4.5, 5.0), "wrong": (4.5, 5.0, 4.75), "right": (1.0, 1.5, 2.0)},
+        RANDOM: {"wrong": (4.25, 4.5, 6.0), "right": (1.0, 1.0, 1.0)},
+        GUIDED: {"later_none": (3.0, 3.0, 3.0), "later_right": (3.5, 4.0, 3.75), "tau": (6, 7, 8)},
+    }
+    result = with_seeds(stored(folder), numbers)
+    told = texts(result, 1)
+    assert "Without memory the loss is 4.50 (4.00 to 5.00)." in told
+    assert "already gives 4.75 (4.50 to 5.00), worse than no memory in 2 of 3 seeds" in told
+    assert "give 4.92 (4.25 to 6.00), worse than no memory in 2 of 3 seeds" in told
+    assert "Right and wrong are 3.25 (2.75 to 3.50) and 3.92 (3.25 to 5.00) apart: masks" in told
+    assert "where τ asked for 7.00" in told
+    assert "harms: -0.75 (-1.00 to -0.50) nats per token gained. It keeps a text" in told
+    table = part(result, "Who is named")
+    row = next(row for row in table.rows if row[0] == "learned, α = 0")
+    assert row[1:3] == [1.5, 4.75]
+    figure = part(result, "Right, wrong and random document")
+    rows = [row for row in figure.data if row["setting"] == "tanh α=0"]
+    assert [(row["seed"], row["right"]) for row in rows] == [(0, 1.0), (1, 1.5), (2, 2.0)]
+    # Drawn again, it is the same.
+    assert texts(result, 1) == told
+
+
+def test_a_negative_gate_says_the_contrary_only_where_every_seed_does(folder: Path) -> None:
+    result = stored(folder)
+    gates = result.each(GUIDED, lambda fit: fit.gates)[0]
+    turned = [{**gates, "negatives made positive": loss} for loss in (6.0, 6.5, 7.0)]
+    none = {"none": (4.0, 4.5, 5.0), "gates": turned}
+    told = texts(with_seeds(result, {GUIDED: none}), 8)
+    assert "making them positive gives 6.50 (6.00 to 7.00)" in told
+    assert "no memory at all has 4.50 (4.00 to 5.00). A negative gate says the contrary" in told
+    unsure = {"none": (4.0, 4.5, 6.5), "gates": turned}
+    assert "says the contrary" not in texts(with_seeds(result, {GUIDED: unsure}), 8)
 
 
 def test_a_stopped_study_goes_on(folder: Path) -> None:
-    before = json.loads((folder / "result.json").read_text())
+    before = stored(folder)
     (folder / "result.json").unlink()
     lost = next((folder / "fits").glob("tanh*seed-0.json"))
     kept = read_sealed(lost, "")["values"]
     lost.unlink()
     ms.study("documents", out=folder, jobs=1, **SMALL)
-    after = json.loads((folder / "result.json").read_text())
-    drop = ("seconds", "made")
-    for name, fits in before["fits"].items():
-        for one, two in zip(fits, after["fits"][name], strict=True):
-            assert {k: v for k, v in one.items() if k not in drop} == {
-                k: v for k, v in two.items() if k not in drop
-            }
+    for one, two in zip(before.trained, stored(folder).trained, strict=True):
+        assert one.setting == two.setting
+        for left, right in zip(one.fits, two.fits, strict=True):
+            assert replace(left, seconds=0.0) == replace(right, seconds=0.0)
     assert read_sealed(lost, "")["values"]["right"] == kept["right"]
+
+
+def test_a_fit_of_an_older_version_is_read(folder: Path) -> None:
+    (fit,) = stored(folder).of(GUIDED)
+    older = to_plain(fit)
+    for name in ("later_right", "later_none", "selection_moved", "unrelated_none"):
+        older[name.replace("_", " ")] = older.pop(name)
+    older["apart / length"] = fit.apart_by_length
+    assert from_plain(Fit, older) == fit
+
+
+def test_files_have_the_names_that_older_versions_gave_them() -> None:
+    study = DocumentsStudy.preset("quick")
+    names = list(study.trainings())
+    assert len(names) == len(set(names)) == 219
+    for name in (
+        "tanh α=0 seed 2", "plane tanh α=0 seed 0", "lengths sigmoid seed 1", "fixed seed 0",
+        "control bias seed 2", "layer 0 seed 0", "layer 2 α=0 seed 0", "layer 1 random seed 0",
+        "move small 16 seed 0", "move sgd 128 seed 0", "depth 4 seed 0", "depth 4 α=0 seed 0",
+        "depth 1 other seed 0", "encoder shingles seed 0", "negative hardest seed 0",
+        "many 20 seed 1", "many 100 α=0 seed 1", "many 100 all seed 1",
+    ):  # fmt: skip
+        assert name in names
+    assert "move orthogonal 16 seed 0" not in names
 
 
 def test_the_model_never_saw_the_documents() -> None:
@@ -76,21 +194,22 @@ def test_the_model_never_saw_the_documents() -> None:
         def encode(self, text: str) -> list[int]:
             return [len(word) for word in text.split()]
 
-    pieces = cut(unseen, Words(), 50)
-    assert all(len(ids) == 50 for ids in pieces.values())
-    assert list(cut(unseen, Words(), 50)) == list(pieces)
+    cut_texts = cut(unseen, Words(), 50)
+    assert all(len(ids) == 50 for ids in cut_texts.values())
+    assert list(cut(unseen, Words(), 50)) == list(cut_texts)
 
 
 def test_shape_of_a_selection() -> None:
-    shape = shape_of(torch.tensor([[1.0, 0.0, 0.0, -1.0], [0.0, 1.0, 0.0, -1.0]]))
-    assert shape["on"] == 0.5
-    assert shape["dead"] == 0.25
-    assert shape["negative"] == 0.25
-    assert shape["length"] == pytest.approx(np.sqrt(2))
-    assert shape["apart"] == pytest.approx(np.sqrt(2))
+    shape = Shape(**shape_of(torch.tensor([[1.0, 0.0, 0.0, -1.0], [0.0, 1.0, 0.0, -1.0]])))
+    assert shape.on == 0.5
+    assert shape.dead == 0.25
+    assert shape.negative == 0.25
+    assert shape.length == pytest.approx(np.sqrt(2))
+    assert shape.apart == pytest.approx(np.sqrt(2))
+    assert shape.apart_by_length == pytest.approx(1)
 
 
-def test_sentences_are_computed() -> None:
+def test_numbers_of_seeds_as_words() -> None:
     assert said(np.array([1.0, 2.0, 3.0])) == "2.00 (1.00 to 3.00)"
     assert every(np.array([True, False])) == "in 1 of 2 seeds"
     assert every(np.array([True, True])) == "in all of 2 seeds"
@@ -103,13 +222,13 @@ def test_sentences_are_computed() -> None:
         ({"documents": 2}, "greater than or equal to 3"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, int], message: str) -> None:
+def test_options_of_documents_that_cannot_be(options: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         DocumentsStudy.preset("quick", **options)
 
 
-def test_the_paper_preset_can_be_made() -> None:
+def test_the_paper_preset_of_documents_can_be_made() -> None:
     study = DocumentsStudy.preset("paper")
     assert study.layers == (0, 5, 10, 15)
-    assert "control disjoint" not in study.settings()
-    assert "control disjoint" in DocumentsStudy.preset("quick").settings()
+    assert masked("disjoint") not in study.settings()
+    assert masked("disjoint") in DocumentsStudy.preset("quick").settings()

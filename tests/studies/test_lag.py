@@ -5,17 +5,21 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 import mnemoscope as ms
 from mnemoscope.api import Published
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, find
+from mnemoscope.report.document import Figure
 from mnemoscope.studies.lag import page as lag_page
+from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
 from mnemoscope.studies.lag.study import Lag, choose_rate
 from mnemoscope.studies.sizes import count, sized, state_bytes
 
@@ -41,11 +45,12 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 def test_study_leaves_its_page_its_result_and_its_numbers(published: Published) -> None:
     folder = published.page.parent
     page = published.page.read_text()
-    assert json.loads((folder / "result.json").read_text()) == published.result
+    kept = json.loads((folder / "result.json").read_text())
+    assert from_plain(LagResult, kept["result"]) == published.result
     assert "mnemoscope study lag --preset quick --parameters 4000" in page
     for name in ("recall-against-wait", "lstm-gates", "gru-gates", "next-letter-after-hell"):
         assert (folder / "figures" / f"{name}.csv").stat().st_size > 0
-    assert len(published.result["trials"]) == 4 * 2 * 3
+    assert len(published.result.trainings) == 4 * 2 * 3
     assert len((folder / "figures" / "recall-against-wait.csv").read_text().splitlines()) == 1 + 36
 
 
@@ -67,9 +72,10 @@ def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
     kept.unlink()
     shutil.rmtree(folder / "runs" / "rnn-lr0.01-seed0")
     again = ms.study("lag", out=folder, **SMALL)
-    for old, new in zip(published.result["trials"], again.result["trials"], strict=True):
-        assert new.get("accuracy") == old.get("accuracy")
-        assert new.get("bits") == old.get("bits")
+    for old, new in zip(published.result.trainings, again.result.trainings, strict=True):
+        assert old.asked
+        assert new.asked
+        assert (new.asked.accuracy, new.asked.bits) == (old.asked.accuracy, old.asked.bits)
 
 
 def test_another_study_or_foreign_files_are_never_mixed_in(
@@ -120,20 +126,20 @@ def test_recurrent_state_has_one_size_and_attention_grows() -> None:
     assert state_bytes(attention, 50) - state_bytes(attention, 5) == 45 * per_token
 
 
-def result_of(accuracy: dict[str, list[list[float]]]) -> dict[str, Any]:
+def result_of(accuracy: dict[str, list[list[float]]]) -> LagResult:
     """A result with known curves: per memory, one row per seed over the waits 1, 4, 16, 64."""
-    trials = [
-        {"memory": memory, "lr": 0.01, "seed": seed, "accuracy": row, "choosing_bits": row[0]}
+    trainings = [
+        Training(memory, 0.01, seed, Asked(tuple(row), (0.0,) * 4, row[0], 1.5))
         for memory, rows in accuracy.items()
         for seed, row in enumerate(rows)
     ]
-    models = {memory: {"lr": 0.01} for memory in accuracy}
-    return {"waits": [1, 4, 16, 64], "trained": 4, "symbols": 8, "models": models, "trials": trials}
+    models = {memory: Model(100, 8, 1, 0.01, (32,) * 4) for memory in accuracy}
+    return LagResult((1, 4, 16, 64), 4, 3, 8, models, tuple(trainings), {}, {})
 
 
 def test_half_life_is_the_last_wait_above_half_way_to_chance() -> None:
     result = result_of({"gru": [[1, 0.57, 0.56, 0.9], [0.5, 1, 1, 1], [1, 1, 1, 1]]})
-    assert lag_page.half_lives(result, "gru") == [4, 0, 64]
+    assert result.half_lives("gru") == [4, 0, 64]
 
 
 def test_ranking_claims_an_order_only_where_all_seeds_agree() -> None:
@@ -149,10 +155,26 @@ def test_ranking_claims_an_order_only_where_all_seeds_agree() -> None:
 
 def test_a_diverged_training_counts_as_knowing_nothing() -> None:
     result = result_of({"rnn": [[0.9] * 4, [0.9] * 4]})
-    result["trials"][1] = {"memory": "rnn", "lr": 0.01, "seed": 1, "diverged": "nan"}
-    assert lag_page.curves(result, "rnn", "accuracy")[1].tolist() == [1 / 8] * 4
-    rows = [*result["trials"], {"memory": "rnn", "lr": 0.001, "seed": 0, "choosing_bits": 0.6}]
-    assert choose_rate(rows, "rnn") == 0.001
+    lost = Training("rnn", 0.01, 1, None, "nan")
+    result = replace(result, trainings=(result.trainings[0], lost))
+    assert result.accuracy("rnn")[1].tolist() == [1 / 8] * 4
+    assert result.bits("rnn")[1].tolist() == [0.0] * 4
+    other = Training("rnn", 0.001, 0, Asked((0.9,) * 4, (0.0,) * 4, 0.6, 1.0))
+    assert choose_rate([*result.trainings, other], "rnn") == 0.001
+
+
+def test_numbers_of_the_page_are_those_of_the_result() -> None:
+    result = result_of({"gru": [[1.0, 0.9, 0.5, 0.2], [0.8, 0.9, 0.7, 0.4]]})
+    whole = replace(result, spelling={"gru": (((0.1, 0.2, 0.3, 0.4),) * 4,)})
+    again = from_plain(LagResult, json.loads(json.dumps(to_plain(whole))))
+    assert again == whole
+    sections = lag_page.page(again)
+    recall = next(part for part in sections[0].parts if isinstance(part, Figure))
+    assert [row["accuracy"] for row in recall.data] == [1.0, 0.9, 0.5, 0.2, 0.8, 0.9, 0.7, 0.4]
+    said = " ".join(part for one in sections for part in one.parts if isinstance(part, str))
+    assert "Order after a wait of 4, the longest tested within what was trained: GRU (0.90)" in said
+    assert "stays above half-way to chance for 4 to 16 tokens, by seed" in said
+    assert "Probability of o after “hell”: GRU 0.40" in said
 
 
 @pytest.mark.browser

@@ -1,73 +1,108 @@
+"""The study `retention`: who takes part, in which sizes, and that it can be stopped and goes on."""
+
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
 import mnemoscope as ms
 from mnemoscope import publish
 from mnemoscope.api import Published
+from mnemoscope.core.data import from_plain
 from mnemoscope.core.errors import UserError
-from mnemoscope.studies.retention.page import tell
-from mnemoscope.studies.retention.result import curves, front, points, span, unstable
-from mnemoscope.studies.retention.study import CONTESTANTS, RetentionStudy
-from mnemoscope.studies.sizes import state_bytes
+from mnemoscope.core.registry import MEMORIES
+from mnemoscope.memories.gru import GRU
+from mnemoscope.studies.retention.page import page
+from mnemoscope.studies.retention.result import Examined, RetentionResult
+from mnemoscope.studies.retention.study import RetentionStudy
+from mnemoscope.studies.sizes import count, state_bytes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+# Two memories in one size each: six trainings.
+FEW: dict[str, Any] = {"token_widths": "8", "mem_lens": "8", "widths": "8"}
+
+
+class Foreign(GRU):
+    """Somebody else's memory."""
+
+
+class Short(GRU):
+    """A memory that cannot read on and on."""
+
+    @property
+    def limit(self) -> int:
+        return 20
+
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
-    """The smoke preset with all memories."""
+    """The smoke preset with all memories that take part by default."""
     return ms.study("retention", "smoke", out=tmp_path_factory.mktemp("r") / "study", jobs=1)
 
 
 def test_every_memory_is_trained_in_every_size_and_its_bound_holds(published: Published) -> None:
     result = published.result
-    assert list(result["memories"]) == list(CONTESTANTS)
-    assert len(result["trials"]) == result["planned"] == 10 * (2 * 2 + 1)
-    for row in result["trials"]:
-        for curve in row["curves"].values():
-            for bits, size in zip(curve["bits"], curve["narrowest"], strict=True):
+    assert [memory.name for memory in result.memories] == list(RetentionStudy().memories)
+    assert len(result.trials) == result.planned == 10 * (2 * 2 + 1)
+    for one in result.trials:
+        for curve in one.found.curves.values():
+            for bits, size in zip(curve.bits, curve.narrowest, strict=True):
                 assert bits <= 8 * size
-    assert json.loads((published.page.parent / "result.json").read_text()) == result
+    written = json.loads((published.page.parent / "result.json").read_text())
+    assert from_plain(RetentionResult, written["result"]) == result
     for name in ("recall-against-age", "recall-against-bytes", "flops-against-length"):
         assert (published.page.parent / "figures" / f"{name}.csv").stat().st_size > 0
+
+
+def test_all_sizes_and_seeds_are_trained_at_the_rate_with_the_lowest_held_out_loss(
+    published: Published,
+) -> None:
+    config = RetentionStudy.preset("smoke")
+    for memory in published.result.memories:
+        here = [one for one in published.result.trials if one.memory == memory.name]
+        swept = {
+            one.lr: one.found.choosing
+            for one in here
+            if (one.size, one.seed) == (memory.middle.value, 0)
+        }
+        assert set(swept) == set(config.learning_rates)
+        best = min(swept, key=lambda rate: swept[rate])
+        assert published.result.lr(memory) == best
+        chosen = {(one.size, one.seed) for one in here if one.lr == best}
+        assert chosen == {(s.value, seed) for s in memory.sizes for seed in range(config.seeds)}
 
 
 def test_pages_on_the_way_say_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared: list[dict[str, Any]] = []
-    told = RetentionStudy.tell
+    shared: list[tuple[RetentionResult, str]] = []
+    report = tmp_path / "a" / "report.html"
 
-    def keep(self: RetentionStudy, result: dict[str, Any], folder: Path) -> Any:
-        page = folder / "report.html"
-        shared.append(copy.deepcopy(result) | {"page": page.is_file() and page.read_text()})
-        return told(self, result, folder)
+    def drawn(result: RetentionResult) -> Any:
+        shared.append((result, report.read_text() if report.is_file() else ""))
+        return page(result)
 
     monkeypatch.setattr(publish, "SHOW_EVERY", 0)
-    monkeypatch.setattr(RetentionStudy, "tell", keep)
-    few = {"memories": "gru,cache", "token_widths": "8", "kept": "8", "widths": "8"}
-    ms.study("retention", "smoke", out=tmp_path / "a", jobs=1, **few)
+    monkeypatch.setattr(RetentionStudy, "page", staticmethod(drawn))
+    # By names that older versions had for a memory and an option.
+    old = {"memories": "gru,cache", "token_widths": "8", "kept": "8", "widths": "8"}
+    ms.study("retention", "smoke", out=tmp_path / "a", jobs=1, **old)
     monkeypatch.undo()
     assert len(shared) == 2 * (2 + 1) + 1
-    first, last = tell(shared[0]), tell(shared[-1])
+    first, last = page(shared[0][0]), page(shared[-1][0])
     said = str(first[0].parts[0])
     assert first[0].title == "Not finished"
     assert "1 of 6 trainings are done" in said
     assert "Nothing is known yet of Transformer-XL" in said
-    assert "1 of 6 trainings are done" in shared[1]["page"]
-    assert "2 of 6 trainings are done" in shared[2]["page"]
+    assert "1 of 6 trainings are done" in shared[1][1]
+    assert "2 of 6 trainings are done" in shared[2][1]
     assert all(section.title != "Not finished" for section in last)
-    empty = {**shared[0], "trials": []}
-    assert [section.title for section in tell(empty)] == ["Not finished"]
 
 
 def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
@@ -79,96 +114,95 @@ def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
     runs = sorted((folder / "runs").iterdir())
     (runs[3] / "examined.json").unlink()
     shutil.rmtree(runs[7])
+    # A run that version 0.1 made has the name that memory and option had then.
+    now = next((folder / "runs").glob("transformer_xl-mem_len8-*"))
+    before = now.with_name(now.name.replace("transformer_xl-mem_len", "cache-cached"))
+    now.rename(before)
     again = ms.study("retention", "smoke", out=folder, jobs=1)
-    for old, new in zip(published.result["trials"], again.result["trials"], strict=True):
-        assert new["run"] == old["run"]
-        assert new["curves"] == old["curves"]
+    assert before.is_dir()
+    assert not now.exists()
+    for old, new in zip(published.result.trials, again.result.trials, strict=True):
+        assert new.run == old.run
+        assert new.found.curves == old.found.curves
 
 
 def test_the_cost_is_the_measured_state(published: Published) -> None:
     config = RetentionStudy.preset("smoke")
-    for name, facts in published.result["memories"].items():
-        for size, costs in zip(facts["sizes"], facts["costs"], strict=True):
-            model = config.model(name, size)
-            for length, carried in zip(costs["lengths"], costs["bytes"], strict=True):
+    for memory in published.result.memories:
+        for size in memory.sizes:
+            model = config.model(memory.name, size.value)
+            assert size.parameters == count(model)
+            assert size.cost.lengths == config.lengths
+            for length, carried in zip(size.cost.lengths, size.cost.bytes, strict=True):
                 assert carried == state_bytes(model, length, config.segment)
 
 
-def made(values: dict[str, list[float]], sizes: dict[str, int] | None = None) -> dict[str, Any]:
-    """A result with one size and known bits at one age, per memory and seed."""
-    trials = []
-    for name, found in values.items():
-        for seed, bits in enumerate(found):
-            curve = {"x": [1], "bits": [bits], "blanked": [0.0], "shuffled": [0.0]}
-            curve |= {"bytes": [8], "narrowest": [8]}
-            row = {"memory": name, "size": 1, "lr": 0.1, "seed": seed, "run": f"{name}{seed}"}
-            row |= {"curves": dict.fromkeys(("age", "items", "overwrites"), curve)}
-            trials.append(row | {"capacity": bits, "bytes": (sizes or {}).get(name, 8)})
-    facts = {"family": "kin", "turned": "width", "sizes": [1], "middle": 1, "lr": 0.1}
-    memories = {name: {"label": name.upper(), **facts} for name in values}
-    return {"memories": memories, "trials": trials, "values": 8}
+@pytest.mark.parametrize("name", [*MEMORIES, "strided", "fixed", "sticky"])
+def test_any_registered_memory_can_take_part(name: str) -> None:
+    study = RetentionStudy.preset("quick", memories=name)
+    assert len(study.sizes(name)) >= 3
+    small, large = (study.model(name, size) for size in study.sizes(name)[:2])
+    assert small.vocab == study.task().vocab
+    assert state_bytes(small, 64, study.segment) < state_bytes(large, 64, study.segment)
 
 
-def test_the_front_holds_those_that_nobody_beats() -> None:
-    sizes = {"a": 10, "b": 20, "c": 40, "d": 80}
-    result = made({"a": [1, 3], "b": [2, 2], "c": [5, 5], "d": [4, 4]}, sizes)
-    assert [one["memory"] for one in front(points(result))] == ["a", "c"]
-    same = made({"a": [1.0], "b": [2.0]}, {"a": 10, "b": 10})
-    assert [one["memory"] for one in front(points(same))] == ["b"]
+def test_somebody_elses_memory_takes_part_by_its_path(tmp_path: Path) -> None:
+    name = f"{__name__}:Foreign"
+    few = {**FEW, "memories": name, "learning_rates": "0.01", "seeds": 1}
+    published = ms.study("retention", "smoke", out=tmp_path / "a", jobs=1, trust=__name__, **few)
+    (one,) = published.result.trials
+    assert isinstance(one.found, Examined)
+    assert one.run == f"{__name__}.Foreign-width8-lr0.01-seed0"
+    (memory,) = published.result.memories
+    assert (memory.family, memory.sized_by) == ("one vector", "width")
+    with pytest.raises(UserError, match=r"Short cannot take part: it can read 20 tokens.*has 22"):
+        ms.study(
+            "retention", "smoke", out=tmp_path / "b", memories=f"{__name__}:Short", trust=__name__
+        )
 
 
-def test_an_order_is_stable_when_every_seed_has_it() -> None:
-    values = {"a": np.array([3.0, 2.0]), "b": np.array([1.0, 1.0]), "c": np.array([0.5, 1.5])}
-    assert unstable(values) == [("b", "c")]
-    assert unstable({"a": values["a"], "b": values["b"]}) == []
-
-
-def test_a_diverged_training_knows_nothing() -> None:
-    result = made({"a": [3.0, 2.0]})
-    result["trials"][1] = {"memory": "a", "size": 1, "lr": 0.1, "seed": 1, "diverged": "nan"}
-    assert curves(result, "a", "age").tolist() == [[3.0], [0.0]]
-
-
-def test_ages_are_said_with_their_limits() -> None:
-    assert span([12.2, 8.0], 64) == "8 to 12"
-    assert span([0, 0], 64) == "–"
-    assert span([10, None], 64) == "10 to >\u00a064"
-
-
-def test_options_are_checked_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown memory 'gruu'.*'gru'"):
-        ms.study("retention", "smoke", out=tmp_path / "a", memories="gruu")
-    with pytest.raises(UserError, match="too short"):
-        ms.study("retention", "smoke", out=tmp_path / "a", length=8, pairs=6)
-    with pytest.raises(UserError, match="named twice"):
-        ms.study("retention", "smoke", out=tmp_path / "a", memories="gru,gru")
+def test_retention_refuses_options_before_anything_runs(tmp_path: Path) -> None:
+    for options, said in {
+        ("memories", "gruu"): r"unknown memory 'gruu'.*'gru'",
+        ("memories", "stiky"): r"unknown memory 'stiky'.*'sticky'",
+        ("memories", "gru,gru"): "named twice",
+        ("pairs", 20): "too short",
+        ("lengths", "32,8"): "lengths must be increasing",
+        ("ages", "30,40"): "ages must begin below length=24",
+        ("token_widths", "5"): "width 5 is not a multiple of heads 2",
+    }.items():
+        with pytest.raises(UserError, match=said):
+            ms.study("retention", "smoke", out=tmp_path / "a", keys=32, **dict([options]))
     assert not (tmp_path / "a").exists()
+
+
+def test_presets_have_enough_seeds_rates_and_sizes() -> None:
     quick, paper = RetentionStudy.preset("quick"), RetentionStudy.preset("paper")
     assert paper.seeds >= quick.seeds >= 3
     assert len(quick.learning_rates) >= 3
-    for name in CONTESTANTS:
+    for name in quick.memories:
         assert len(quick.sizes(name)) >= 3
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1100, 390])
-def test_the_page_opens_and_draws_every_figure(
+def test_the_retention_page_opens_and_draws_every_figure(
     published: Published, browser: Browser, width: int
 ) -> None:
     troubles: list[str] = []
     asked: list[str] = []
-    page = browser.new_page(viewport={"width": width, "height": 800})
-    page.set_default_timeout(120_000)  # a busy machine is no failure
-    page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(published.page.absolute().as_uri())
-    page.locator(".plot .main-svg").last.wait_for()
-    plots = page.locator(".plot")
+    tab = browser.new_page(viewport={"width": width, "height": 800})
+    tab.set_default_timeout(120_000)  # a busy machine is no failure
+    tab.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(published.page.absolute().as_uri())
+    tab.locator(".plot .main-svg").last.wait_for()
+    plots = tab.locator(".plot")
     assert plots.count() == 7
-    assert all(plots.nth(place).locator(".main-svg").count() for place in range(plots.count()))
+    assert all(plots.nth(at).locator(".main-svg").count() for at in range(plots.count()))
     assert plots.first.locator("g[class^=legend]").count() >= 4
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert troubles == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
-    page.close()
+    tab.close()

@@ -9,18 +9,29 @@ import pytest
 import torch
 
 import mnemoscope as ms
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import MEMORIES
 from mnemoscope.data.sorting import Sorting
+from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.sizes import count
-from mnemoscope.studies.sorting.attention import look
-from mnemoscope.studies.sorting.page import scores
-from mnemoscope.studies.sorting.study import (
-    CONTENDERS,
-    SortingStudy,
-    chance,
-    counting_oracle,
-    speak,
+from mnemoscope.studies.sorting.attention import measure_attention
+from mnemoscope.studies.sorting.measure import free_running
+from mnemoscope.studies.sorting.oracles import chance, counting_oracle
+from mnemoscope.studies.sorting.page import page
+from mnemoscope.studies.sorting.result import (
+    PARTS,
+    Attention,
+    Examined,
+    SortingModel,
+    SortingResult,
+    SortingTrial,
 )
+from mnemoscope.studies.sorting.study import VARIANTS, SortingStudy
+from mnemoscope.studies.study import Diverged
+from mnemoscope.training.run import Run
+
+CONTENDERS = ("transformer_xl", "compressive", *VARIANTS)
 
 TINY: dict[str, Any] = {
     "symbols": 4,
@@ -48,28 +59,29 @@ def test_the_page_has_every_figure_and_who_took_part(
 ) -> None:
     folder, published = finished
     page = published.page.read_text()
-    for _, label in CONTENDERS.values():
-        assert label in page
+    for facts in published.result.models.values():
+        assert facts.label in page
+    assert set(published.result.models) == set(CONTENDERS)
     names = {path.stem for path in (folder / "figures").glob("*.csv")}
     assert {
         "teacher-forced-trained-at-32",
         "speaking-freely-trained-at-32",
         "attention-by-age",
-        "places-of-looks",
-        "widths-of-looks",
+        "means-of-densities",
+        "widths-of-densities",
         "sticky-attention-over-time",
     } <= names
-    assert len(published.result["trials"]) == 2 * len(CONTENDERS)
+    assert len(published.result.trials) == 2 * len(CONTENDERS)
 
 
 def test_states_have_the_same_size(finished: tuple[Path, ms.api.Published]) -> None:
-    sizes = {m: f["state_bytes"] for m, f in finished[1].result["models"].items()}
+    sizes = {m: f.state_bytes for m, f in finished[1].result.models.items()}
     vectors = 2 * 8 * 8 * 4  # layers, vectors, width, bytes
-    assert sizes["xl"] == sizes["compressive"] == vectors
+    assert sizes["transformer_xl"] == sizes["compressive"] == vectors
     assert sizes["equal"] == sizes["fixed"] == vectors + 2 * 8  # and a count in each layer
     paper = SortingStudy.preset("paper")
-    short = {name: paper._memory(name) for name in CONTENDERS}
-    assert {sum(v for k, v in m.items() if k in ("mem_len", "compressed", "basis"))
+    short = {name: paper._memory(name)[1] for name in CONTENDERS}
+    assert {sum(v for k, v in m.items() if k in ("mem_len", "compressed_len", "basis"))
             for m in short.values()} == {1536}  # fmt: skip
 
 
@@ -78,9 +90,7 @@ def test_a_second_run_trains_nothing(finished: tuple[Path, ms.api.Published]) ->
     marks = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/examined.json")}
     (folder / "result.json").unlink()
     again = ms.study("sorting", out=folder, jobs=1, **TINY)
-    same = {key: value for key, value in again.result.items() if key not in ("made", "seal")}
-    before = {key: value for key, value in published.result.items() if key not in ("made", "seal")}
-    assert json.loads(json.dumps(same)) == json.loads(json.dumps(before))
+    assert again.result == published.result
     assert {path: path.stat().st_mtime_ns for path in marks} == marks
 
 
@@ -89,14 +99,20 @@ def test_attention_by_age_is_a_distribution_and_a_cache_ends(
 ) -> None:
     folder, _ = finished
     for name in CONTENDERS:
-        seen = look(folder / "runs" / f"{name}-32-seed0", 64, 4, 8)
-        assert seen.by_age.shape == (8,)
-        assert seen.by_age.sum() == pytest.approx(1)
-        if name == "xl":
-            assert seen.by_age[0] == pytest.approx(1)  # the cache holds one segment
+        model = Run.open(folder / "runs" / f"{name}-32-seed0").model()
+        seen = measure_attention(model, Sorting.make(symbols=4, length=64), 4, 8)
+        assert seen is not None
+        by_age = np.array(seen.by_age)
+        assert by_age.shape == (8,)
+        assert by_age.sum() == pytest.approx(1)
+        if name == "transformer_xl":
+            assert by_age[0] == pytest.approx(1)  # the queue holds one segment
+            assert not seen.mu
         if name == "equal":
-            assert (seen.by_age > 0.02).all()  # every segment has its part
-            assert seen.over_time.shape[0] == 8
+            assert (by_age > 0.02).all()  # every segment has its part
+            assert sum(seen.mu) == pytest.approx(1)
+        assert len(seen.written) == (8 if name == "sticky" else 0)
+        assert all(sum(row) == pytest.approx(1) and len(row) == PARTS for row in seen.written)
 
 
 @pytest.mark.parametrize(
@@ -122,33 +138,134 @@ def test_guessing_among_what_is_left_gives_chance() -> None:
     assert right / (5 * episodes) == pytest.approx(chance(5), abs=0.015)
 
 
-def test_speaking_freely_reads_its_own_answers() -> None:
+def test_a_free_running_model_reads_its_own_answers() -> None:
     """A model that says one thing whatever it reads is right once a stream."""
     model = ms.build("transformer_xl", vocab=5, width=8, heads=2, mem_len=8).eval()
     with torch.no_grad():
         model.readout.weight.zero_()
         model.readout.bias.copy_(torch.tensor([0.0, 9.0, 0.0, 0.0, 0.0]))
-    assert speak(model, Sorting.make(symbols=4, length=20), 2, 8, 8) == pytest.approx(0.25)
+    assert free_running(model, Sorting.make(symbols=4, length=20), 2, 8, 8) == pytest.approx(0.25)
+
+
+TESTED, CHANCE = (8, 16, 32), 0.3
+# Accuracy of the two seeds by model and length tested.
+ACCURACY = {
+    "transformer_xl": [(0.5, 0.4, 0.35), (0.6, 0.35, 0.3)],
+    "equal": [(0.9, 0.8, 0.7), (0.8, 0.85, 0.6)],
+    "lstm": [(0.45, 0.4, 0.2)],
+}
+
+
+def attention_of(model: str) -> Attention | None:
+    if model == "lstm":
+        return None
+    if model == "transformer_xl":
+        return Attention((0.9, 0.1), (), (), ())
+    even = (1 / PARTS,) * PARTS
+    peak = (0.5, *(0.5 / (PARTS - 1),) * (PARTS - 1))
+    return Attention((0.4, 0.6), (0.05,) * 20, (1 / 30,) * 30, (even, peak))
+
+
+def result_by_hand() -> SortingResult:
+    """Two seeds of a queue and of a signal; the second seed of the LSTM diverged."""
+    trials = [
+        SortingTrial(
+            model,
+            16,
+            seed,
+            f"{model}-16-seed{seed}",
+            Examined(forced, tuple(one / 2 for one in forced), attention_of(model), 2.0 + seed),
+        )
+        for model, seeds in ACCURACY.items()
+        for seed, forced in enumerate(seeds)
+    ]
+    trials.append(SortingTrial("lstm", 16, 1, "lstm-16-seed1", Diverged("nan")))
+    return SortingResult(
+        trained=(16,),
+        tested=TESTED,
+        segment=8,
+        window=12,
+        chance=CHANCE,
+        counting_all=(1.0, 0.99, 0.98),
+        counting_window=(0.7, 0.65, 0.5),
+        models={
+            "transformer_xl": SortingModel("Transformer-XL", 100, 512),
+            "equal": SortingModel("∞-former, equal shares", 120, 528),
+            "lstm": SortingModel("LSTM", 90, 64),
+        },
+        trials=tuple(trials),
+    )
+
+
+def parts_of(sections: list[Section], kind: type) -> dict[str, Any]:
+    return {part.name: part for one in sections for part in one.parts if isinstance(part, kind)}
+
+
+def test_a_result_by_hand_goes_to_json_and_back_and_draws_the_same_page() -> None:
+    result = result_by_hand()
+    again = from_plain(SortingResult, json.loads(json.dumps(to_plain(result))))
+    assert again == result
+    first, second = page(result), page(again)
+    assert [one.title for one in first] == [one.title for one in second]
+    for kind in (Figure, Table):
+        old, new = parts_of(first, kind), parts_of(second, kind)
+        assert {name: repr(getattr(one, "data", one)) for name, one in old.items()} == {
+            name: repr(getattr(one, "data", one)) for name, one in new.items()
+        }
+
+
+def test_the_page_says_the_numbers_of_its_result() -> None:
+    sections = page(result_by_hand())
+    said = " ".join(part for one in sections for part in one.parts if isinstance(part, str))
+    # At 16, the trained length: 0.825, 0.375, and 0.35 with a diverged seed at chance.
+    assert "at 16: ∞-former, equal shares (0.82) > Transformer-XL (0.38) ≈ LSTM (0.35)" in said
+    assert "after 32: ∞-former, equal shares (0.65) > Transformer-XL (0.32) ≈ LSTM (0.25)" in said
+    assert "“∞-former, equal shares” answered better than one who counts the last 12" in said
+    assert "“Transformer-XL” and “LSTM” did not." in said
+    assert "between 64 and 528 bytes" in said
+    assert "not of one size" in said
+    assert "older half of the stream: Transformer-XL 10%, ∞-former, equal shares 60%" in said
+    assert "nothing there attends by distance: LSTM" in said
+    assert "would be 0.031 everywhere; the most that one part got is 0.500" in said
+    rows = parts_of(sections, Figure)["Teacher-forced, trained at 16"].data
+    values = [
+        row["accuracy"] for row in rows if row["model"] == "Transformer-XL" and row["length"] == 8
+    ]
+    assert values == [0.5, 0.6]
+    assert [row["accuracy"] for row in rows if row["model"] == "counts the last 12"] == [
+        0.7,
+        0.65,
+        0.5,
+    ]
+    free = parts_of(sections, Figure)["Speaking freely, trained at 16"].data
+    assert free[0]["accuracy"] == 0.25
+    table = parts_of(sections, Table)["Sizes"]
+    assert table.rows[0] == ["Transformer-XL", 100, 512, pytest.approx(0.325), 2.5]
 
 
 def test_a_diverged_training_counts_as_chance() -> None:
-    result = {
-        "chance": 0.3,
-        "tested": [1, 2],
-        "trials": [{"model": "xl", "trained": 4, "seed": 0, "diverged": "…"}],
-    }
-    assert scores(result, "xl", 4, "forced").tolist() == [[0.3, 0.3]]
+    scores = result_by_hand().scores("lstm", 16, "forced")
+    assert scores.tolist() == [[0.45, 0.4, 0.2], [CHANCE] * 3]
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_any_memory_takes_part_by_its_own_name(name: str, tmp_path: Path) -> None:
+    options = {**TINY, "memories": (name,), "seeds": 1, "steps": 1, "episodes": 2}
+    result = ms.study("sorting", out=tmp_path / "study", jobs=1, **options).result
+    assert result.models[name].state_bytes > 0
+    assert len(result.examined(name, 32)) == 1
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"memories": "xl,stickyy"}, "did you mean 'sticky'"),
+        ({"memories": "luong"}, "cannot take part"),
         ({"tested": "8,4"}, "increasing"),
         ({"recent": 99}, "leaves nothing"),
     ],
 )
-def test_mistakes_are_said_before_anything_runs(
+def test_mistyped_options_of_sorting_are_said_before_anything_runs(
     options: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=says):

@@ -1,15 +1,22 @@
+"""The study `waves`, small: every kind is measured as it trains, every claim is computed."""
+
 from __future__ import annotations
 
-import copy
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mnemoscope as ms
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
-from mnemoscope.studies.waves.claims import claims, finals, looks
-from mnemoscope.studies.waves.model import above_null, sections
+from mnemoscope.lenses.waves.page import sections
+from mnemoscope.report.document import Figure, Table
+from mnemoscope.studies.waves.claims import claims
+from mnemoscope.studies.waves.page import page
+from mnemoscope.studies.waves.result import Checkpoint, Examined, WavesResult
 from mnemoscope.studies.waves.study import WavesStudy
 
 SMALL = {
@@ -32,61 +39,121 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> ms.Published:
     return ms.study("waves", out=out, jobs=1, **SMALL)
 
 
-def test_every_kind_is_looked_at_as_it_trains(published):
+def test_every_kind_is_measured_as_it_trains(published):
     result = published.result
-    assert len(result["trials"]) == 2 * 4
+    assert len(result.trials) == 2 * 4
     for objective in ("LM", "MLM"):
-        for kind in result["positions"]:
-            (run,) = looks(result, objective, kind)
-            assert [one["step"] for one in run] == [0, 2, 4]
-            assert ("rotary" in run[0]) == (kind == "rotary")
-            assert run[0]["loss"] is None
-            assert run[-1]["loss"] > 0
-    page = published.page.read_text()
-    assert "Where the strongest head looks, MLM" in page
+        for kind in result.positions:
+            (one,) = result.examined(objective, kind)
+            run = one.checkpoints
+            assert [checkpoint.step for checkpoint in run] == [0, 2, 4]
+            assert (run[0].rotary is not None) == (kind == "rotary")
+            assert run[0].loss is None
+            assert one.last.loss > 0
+            # At its end a model is the same whether it is measured in short or in full.
+            assert one.final.relative == one.last.relative
+    drawn = published.page.read_text()
+    assert "Attention of the strongest head, MLM" in drawn
     assert (published.page.parent / "figures" / "what-a-band-is-worth-lm.csv").is_file()
-    # Two looks differ, so the weights of the checkpoints were really read.
-    (run,) = looks(result, "MLM", "learned")
-    assert run[0]["measured"] != run[1]["measured"]
+    # Two checkpoints differ, so their weights were really read.
+    (one,) = result.examined("MLM", "learned")
+    assert one.checkpoints[0].measured != one.checkpoints[1].measured
+
+
+def part(result: WavesResult, name: str) -> Figure | Table:
+    """The figure or table of that name."""
+    return next(
+        one for section in page(result) for one in section.parts
+        if not isinstance(one, str) and one.name == name
+    )  # fmt: skip
+
+
+def test_the_page_is_drawn_from_json_and_has_its_numbers(published):
+    result = published.result
+    plain = to_plain(result)
+    again = from_plain(WavesResult, json.loads(json.dumps(plain)))
+    assert to_plain(again) == plain
+    assert [one.title for one in page(again)] == [one.title for one in page(result)]
+    table, figure = (part(again, name) for name in ("What was trained", "What a band is worth, LM"))
+    row = next(row for row in table.rows if row[:2] == ["MLM", "rotary"])
+    (one,) = result.examined("MLM", "rotary")
+    assert row[2] == one.last.loss
+    assert row[3] == np.max(one.last.relative)
+    assert row[-1] == 0
+    (one,) = result.examined("LM", "learned")
+    rows = [row for row in figure.data if row["positions"] == "learned"]
+    assert [row["stop"] for row in rows] == list(one.final.filters.change["stop"])
+    assert f"learned {one.final.filters.change['stop'][-1]:+.2f} (most by" in " ".join(
+        text for text in page(again)[3].parts if isinstance(text, str)
+    )
+
+
+def test_a_training_that_diverged_is_counted_and_left_out(published):
+    result = published.result
+    lost = replace(result.of("LM", "none")[0], seed=1, examined=None)
+    table = part(replace(result, trials=(*result.trials, lost)), "What was trained")
+    assert [row[-1] for row in table.rows if row[:2] == ["LM", "none"]] == [1]
+    assert [row[-1] for row in table.rows if row[:2] == ["LM", "learned"]] == [0]
+
+
+def with_last(result: WavesResult, objective: str, kind: str, **changes: object) -> WavesResult:
+    """The same result with other numbers at the end of one kind of training."""
+
+    def changed(one: Examined) -> Examined:
+        last = replace(one.last, **changes)
+        return replace(one, checkpoints=(*one.checkpoints[:-1], last))
+
+    trials = [
+        replace(trial, examined=changed(trial.examined))
+        if (trial.objective, trial.positions) == (objective, kind)
+        else trial
+        for trial in result.trials
+    ]
+    return replace(result, trials=tuple(trials))
+
+
+def with_wave(checkpoint: Checkpoint, sharpness: float) -> dict[str, tuple[float, ...]]:
+    """Numbers of a checkpoint whose embeddings have a wave of that sharpness."""
+    first = {"sharpness": sharpness, "sharpness_null": 2.0, "words_sharpness": 1.5, "share": 0.5}
+    return {name: (one, *getattr(checkpoint, name)[1:]) for name, one in first.items()}
 
 
 def test_claims_are_computed_from_the_numbers(published):
-    result = copy.deepcopy(published.result)
-
-    def verdicts() -> dict[str, str]:
+    def verdicts(result: WavesResult) -> dict[str, str]:
         return {row[0]: row[1] for row in claims(result)}
 
+    result = published.result
     for objective in ("LM", "MLM"):
-        (one,) = finals(result, objective, "learned")
-        one["sharpness"][0], one["sharpness_null"][0], one["words_sharpness"][0] = 9.0, 2.0, 1.5
-        one["share"][0] = 0.5
-    assert verdicts()["Learned positions become waves"] == "seen, 2 of 2"
-    one["sharpness"][0] = 1.0
-    assert verdicts()["Learned positions become waves"] == "unclear, 1 of 2"
-    (one,) = finals(result, "MLM", "none")
-    one["relative"] = np.full_like(one["relative"], 0.4).tolist()
-    told = verdicts()["Without positions a model that sees both ways has no relative scores"]
+        (one,) = result.examined(objective, "learned")
+        result = with_last(result, objective, "learned", **with_wave(one.last, 9.0))
+    assert verdicts(result)["Learned positions become waves"] == "seen, 2 of 2"
+    result = with_last(result, "MLM", "learned", **with_wave(one.last, 1.0))
+    assert verdicts(result)["Learned positions become waves"] == "unclear, 1 of 2"
+    relative = tuple((0.4,) * len(row) for row in one.last.relative)
+    result = with_last(result, "MLM", "none", relative=relative)
+    told = verdicts(result)["Without positions a model that sees both ways has no relative scores"]
     assert told == "not seen, 0 of 1"
 
 
-def test_a_place_without_variance_by_position_has_no_wave(published):
-    (one,) = finals(copy.deepcopy(published.result), "MLM", "none")
-    one["sharpness"] = [99.0] * len(one["sites"])
-    one["share"] = [0.001] * len(one["sites"])
-    assert above_null(one) == []
+def test_a_site_without_variance_by_position_has_no_wave(published):
+    (one,) = published.result.examined("MLM", "none")
+    count = len(one.last.sites)
+    sharp = replace(one.last, sharpness=(99.0,) * count, share=(0.001,) * count)
+    assert sharp.with_waves == ()
+    assert replace(sharp, share=(0.02,) * count).with_waves == sharp.sites
 
 
 def test_one_model_alone_has_its_sections(published):
     for kind in ("learned", "rotary", "none"):
-        row = next(r for r in published.result["trials"] if r["positions"] == kind)
-        told = sections(row["final"], kind)
+        (one,) = published.result.examined("LM", kind)
+        told = sections(one.final, kind)
         assert len(told) == 5
         words = " ".join(part for one in told for part in one.parts if isinstance(part, str))
         assert ("there are none to follow" in words) == (kind != "learned")
         assert ("Rotary positions turn" in words) == (kind == "rotary")
 
 
-def test_a_text_can_be_learnt_and_a_real_model_looked_at(tmp_path: Path):
+def test_a_text_can_be_learnt_and_a_real_model_measured(tmp_path: Path):
     (tmp_path / "text.txt").write_text("the cat saw the dog and the dog saw the cat. " * 60)
     run = ms.train(
         "text", "transformer", tmp_path / "run", source=str(tmp_path / "text.txt"),
@@ -98,11 +165,11 @@ def test_a_text_can_be_learnt_and_a_real_model_looked_at(tmp_path: Path):
         **{**SMALL, "steps": 1, "looks": 1, "positions": "none", "real": str(run.folder)},
         source=str(tmp_path / "text.txt"), real_length=40, real_texts=8,
     )  # fmt: skip
-    assert done.result["real"]["model"] == "run"
+    assert done.result.real.model == "run"
     assert "Heads: run" in done.page.read_text()
 
 
-def test_mistakes_are_explained():
+def test_options_of_waves_that_cannot_be():
     with pytest.raises(UserError, match="named twice"):
         WavesStudy.preset("quick", positions="learned,learned")
     with pytest.raises(UserError, match="did you mean 'positions'"):

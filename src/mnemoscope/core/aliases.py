@@ -6,6 +6,7 @@ memories and results on disk.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -40,6 +41,8 @@ OPTIONS = {
     "cached": "mem_len",
     "compressed": "compressed_len",
     "horizon": "tbptt",
+    "kept": "mem_lens",
+    "words": "vocab_size",
 }
 
 
@@ -48,6 +51,19 @@ def canonical(kind: str, name: str) -> str:
     table = NAMES.get(kind, {})
     plain = name.lower().replace("-", "_")
     return table.get(name) or table.get(plain) or (plain if plain in table.values() else name)
+
+
+def formerly(name: str) -> list[str]:
+    """What a folder was called that has a memory, and maybe an option, in its name.
+
+    Such as ``gru-seed1`` or ``transformer_xl-mem_len8-seed1``.
+    """
+    olds = [(old, new) for kind in ("memory", "translator") for old, new in NAMES[kind].items()]
+    found = [name]
+    found += [name.replace(new, old, 1) for old, new in olds if re.match(rf"{new}(?![a-z_])", name)]
+    for old, new in OPTIONS.items():
+        found += [re.sub(rf"-{new}(?=\d)", f"-{old}", one) for one in found if f"-{new}" in one]
+    return [one for one in dict.fromkeys(found) if one != name]
 
 
 def now_called(fields: Container[str], option: str) -> str:

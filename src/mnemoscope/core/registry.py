@@ -108,7 +108,9 @@ TASKS = {
     "copy": Entry("mnemoscope.data.copy:Copy", "repeat symbols after a lag"),
     "recall": Entry("mnemoscope.data.recall:Recall", "say the value last stored under a key"),
     "sorting": Entry("mnemoscope.data.sorting:Sorting", "sort symbols by how often they were seen"),
-    "characters": Entry("mnemoscope.data.text:Characters", "predict the next character of a text"),
+    "characters": Entry(
+        "mnemoscope.data.characters:Characters", "predict the next character of a text"
+    ),
     "text": Entry("mnemoscope.data.text:Text", "predict the next byte, character or BPE token"),
     "passages": Entry(
         "mnemoscope.data.passages:Passages", "predict the next token of passages of a text"

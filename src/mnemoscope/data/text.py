@@ -119,18 +119,6 @@ class Text(Task):
         return Batch(tokens, targets, np.zeros_like(tokens), starts)
 
 
-class Characters(Text):
-    """The next character of a text; all else is as in `Text`.
-
-    The text ``memory``, 1 row, length 5:
-
-        tokens   m e m o r
-        targets  e m o r y
-    """
-
-    unit: Unit = Field("characters", description="what a token is: bytes, characters or bpe")
-
-
 @dataclass(frozen=True)
 class _Corpus:
     vocabulary: Vocabulary

@@ -83,15 +83,23 @@ class Reproduce:
     seconds: float
     date: datetime.datetime
     threads: int
+    cpu_seconds: float | None = None
 
     @classmethod
-    def here(cls, command: str, config: str, seconds: float, threads: int) -> Reproduce:
+    def here(
+        cls,
+        command: str,
+        config: str,
+        seconds: float,
+        threads: int,
+        cpu_seconds: float | None = None,
+    ) -> Reproduce:
         """Fill in date and versions from the running program; ``config`` is YAML."""
         versions = {"mnemoscope": __version__, "Python": platform.python_version()}
         versions |= {name: importlib.metadata.version(name) for name in ("torch", "numpy")}
         versions["system"] = f"{platform.system()} {platform.machine()}"
         now = datetime.datetime.now().astimezone()
-        return cls(command, config, versions, seconds, now, threads)
+        return cls(command, config, versions, seconds, now, threads, cpu_seconds)
 
 
 @dataclass(frozen=True)

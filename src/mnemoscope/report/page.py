@@ -186,6 +186,7 @@ def _reproduce(given: Reproduce) -> str:
     facts = [
         ("Date", given.date.strftime("%Y-%m-%d %H:%M %Z").strip()),
         ("Wall time", _duration(given.seconds)),
+        *([] if given.cpu_seconds is None else [("CPU time", _duration(given.cpu_seconds))]),
         ("Threads", str(given.threads)),
         *given.versions.items(),
     ]

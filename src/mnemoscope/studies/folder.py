@@ -9,20 +9,25 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from mnemoscope.core.bounded import digest, parse_yaml, read_json, read_text
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.files import held, write_whole
+from mnemoscope.report.document import Reproduce
 from mnemoscope.studies.aside import same_options
-from mnemoscope.studies.kept import plain, sealed
+from mnemoscope.studies.kept import sealed
 from mnemoscope.studies.notices import notice
 from mnemoscope.studies.study import Study
 
 MARK, RESULT = "study.yaml", "result.json"
+# Of result.json; raised when its outer form changes.
+VERSION = 1
 # What a study leaves beside its mark.
 _OURS = {"runs", "fits", "small", "figures", "report.html", RESULT}
 _ANSWERS = ("runs/*/examined.json", "fits/*.json")
@@ -135,39 +140,59 @@ def _remains(folder: Path, begun: set[str]) -> bool:
     return begun <= _OURS and (answers or RESULT in begun)
 
 
-def write_result(folder: Path, options: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """Write the result and its seal, which is of the options too; returns it as written."""
-    whole: dict[str, Any] = plain(result)
+@dataclass(frozen=True)
+class Finished:
+    """What `result.json` holds: a result, how it was made, what was done again.
+
+    ``name`` is that of a study, or of a lens where ``kind`` says so.
+    """
+
+    name: str
+    result: Any
+    made: Reproduce
+    notices: tuple[str, ...] = ()
+    kind: Literal["study", "lens"] = "study"
+
+
+def write_result(folder: Path, options: dict[str, Any], finished: Finished) -> None:
+    """Write a result and its seal, which is of the options too."""
+    whole = {"version": VERSION, **to_plain(finished)}
     whole["seal"] = digest([options, whole])
     write_whole(folder / RESULT, json.dumps(whole).encode())
-    return whole
 
 
-def known_result(folder: Path, options: dict[str, Any]) -> dict[str, Any] | None:
+def known_result(folder: Path, options: dict[str, Any], kind: type) -> Finished | None:
     """The result if it is there and whole; one that is not is said to be computed again."""
     path = folder / RESULT
     if not os.path.lexists(path):
         return None
     try:
         found = read_json(path, "it is computed again from the trials")
+        _check_result(found, options, folder)
+        return revive(found, kind)
     except UserError as error:
-        notice(f"{error}.")
+        notice(f"{path}: {error}: it is computed again from the trials.")
         return None
-    why = _wrong(found, options, folder)
-    if why is None:
-        return dict(found)
-    notice(f"{path} is damaged ({why}): it is computed again from the trials.")
-    return None
 
 
-def _wrong(found: Any, options: dict[str, Any], folder: Path) -> str | None:
-    """What is wrong with a result, None if nothing is."""
-    if not isinstance(found, dict) or not isinstance(found.get("made"), dict):
-        return "it does not say how it was made"
+def revive(found: Any, kind: type) -> Finished:
+    """What `write_result` wrote, with a result of this ``kind``; or `UserError`."""
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        raise UserError("another version wrote it")
+    finished = from_plain(Finished, {k: v for k, v in found.items() if k in _FIELDS})
+    return replace(finished, result=from_plain(kind, finished.result))
+
+
+def _check_result(found: Any, options: dict[str, Any], folder: Path) -> None:
+    if not isinstance(found, dict):
+        raise UserError("it is damaged")
     if "seal" in found:
         inner = {key: value for key, value in found.items() if key != "seal"}
-        return None if found["seal"] == digest([options, inner]) else "its seal does not fit"
+        if found["seal"] != digest([options, inner]):
+            raise UserError("it is damaged (its seal does not fit)")
     # Older versions sealed neither trials nor results; where trials are sealed, so was the result.
-    if any(sealed(path) for pattern in _ANSWERS for path in folder.glob(pattern)):
-        return "its seal is gone"
-    return None
+    elif any(sealed(path) for pattern in _ANSWERS for path in folder.glob(pattern)):
+        raise UserError("it is damaged (its seal is gone)")
+
+
+_FIELDS = {field.name for field in fields(Finished)}

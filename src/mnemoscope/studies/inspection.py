@@ -19,9 +19,9 @@ from mnemoscope.lenses.information.lens import Information
 from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import Groups, by_frequency, by_tags, counted
 from mnemoscope.lenses.waves.lens import look
+from mnemoscope.lenses.waves.page import sections
+from mnemoscope.lenses.waves.summary import summary
 from mnemoscope.report.document import Figure, Section
-from mnemoscope.studies.waves.model import sections
-from mnemoscope.studies.waves.summary import summary
 
 Ints = NDArray[np.int64]
 # Characters of text that a token to be read is worth; most tokens have four.

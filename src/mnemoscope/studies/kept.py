@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,7 @@ REASONS = {
     "unsealed": "{done} again because what was kept of {them} has no seal: an older version "
     "wrote it, or it is damaged",
     "other": "{done} again because what was kept of {them} is of other options or other weights",
+    "older": "{done} again because an older version kept less of {them}",
     "aside": "trained again because what lay in {their} place was a run of another config, which "
     "is in put-aside now",
 }
@@ -47,6 +49,7 @@ class Kept:
 
     values: dict[str, Any]
     again: str
+    cpu: float = 0.0  # seconds that they took; older versions did not say
 
 
 def recall(path: Path, of: Mapping[str, Any]) -> tuple[Kept | None, str]:
@@ -58,17 +61,23 @@ def recall(path: Path, of: Mapping[str, Any]) -> tuple[Kept | None, str]:
     except UserError:
         # Older versions sealed nothing, but they always said something.
         return None, "unsealed" if _object(path) and not sealed(path) else "damaged"
-    if not isinstance(facts, dict) or set(facts) != {"version", "of", "values", "again"}:
+    if not isinstance(facts, dict) or set(facts) - {"cpu"} != {"version", "of", "values", "again"}:
         return None, "damaged"
     if facts["version"] != VERSION or facts["of"] != of:
         return None, "other"
-    return Kept(facts["values"], facts["again"]), ""
+    return Kept(facts["values"], facts["again"], float(facts.get("cpu", 0.0))), ""
 
 
-def keep(path: Path, of: Mapping[str, Any], values: Mapping[str, Any], again: str) -> Kept:
-    """Leave values for the next time; returns them as they will be read."""
-    kept = Kept(plain(values), again)
-    write_sealed(path, {"version": VERSION, "of": dict(of), "values": kept.values, "again": again})
+def keep(
+    path: Path, of: Mapping[str, Any], values: Mapping[str, Any], again: str, began: float
+) -> Kept:
+    """Leave values for the next time; returns them as they will be read.
+
+    ``began`` is the CPU time of this process when work on them began.
+    """
+    kept = Kept(plain(values), again, round(time.process_time() - began, 3))
+    facts = {"version": VERSION, "of": dict(of), "values": kept.values, "again": again}
+    write_sealed(path, {**facts, "cpu": kept.cpu})
     return kept
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -53,3 +53,31 @@ def banded(
         for at, value in zip(points, row, strict=True)
     ]
     return Series(name, points, values.mean(0), values.min(0), values.max(0)), rows
+
+
+def spread(values: Sequence[float]) -> str:
+    """``3 to 7``, or ``5`` where all are the same."""
+    low, high = min(values), max(values)
+    return f"{low:g} to {high:g}" if low < high else f"{low:g}"
+
+
+def edge_of_sweep(best: Mapping[str, float], tried: Sequence[float]) -> str:
+    """Say whose best learning rate lies at an end of the sweep: a better one may be just outside.
+
+    ``best`` is by name; ``tried`` are all rates, the lowest first.
+    """
+    if len(tried) < 2:
+        return "There was one rate only: nothing was swept."
+    ends = {tried[0]: "lowest", tried[-1]: "highest"}
+    told = [f"that of {name} is the {ends[lr]} tried" for name, lr in best.items() if lr in ends]
+    if not told:
+        return "No best rate lies at an end of the sweep."
+    return f"Of the best rates, {' and '.join(told)}: beyond it there may be a better one."
+
+
+def all_banded(
+    x: ArrayLike, values: Mapping[str, NDArray[np.float64]], columns: tuple[str, str]
+) -> tuple[list[Series], list[dict[str, Cell]]]:
+    """The curves of several models by name, each `banded`, and the rows of all."""
+    drawn = [banded(name, x, one, columns) for name, one in values.items()]
+    return [curve for curve, _ in drawn], [row for _, rows in drawn for row in rows]

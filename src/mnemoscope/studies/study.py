@@ -1,9 +1,14 @@
-"""What every study is: a config with presets that can be run and that can tell what it saw."""
+"""What every study is: options with presets, a result that is data, and a page drawn from it alone.
+
+`run` computes a result, which goes to JSON and back; `page` is pure. With ``result.json`` alone,
+years later and without torch, the page can be drawn again.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,8 +17,17 @@ from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import KINDS, model_kind
 from mnemoscope.report.document import Section
 
+# Says and draws what was seen, from the result alone: no model, no file, no torch.
+Page = Callable[[Any], Sequence[Section]]
 # Takes a result that is not whole yet, to show it.
-Share = Callable[[dict[str, Any]], None]
+Share = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """What is left of a trial whose loss left the finite numbers: why."""
+
+    diverged: str
 
 
 def label(memory: str) -> str:
@@ -25,15 +39,17 @@ def label(memory: str) -> str:
 class Study(Config):
     """A question, as data: which models, which data, how long.
 
-    `run` computes and leaves everything in its folder, so that it can be stopped and run again;
-    `tell` turns what was computed into sections of a page, words included.
+    `run` leaves everything in its folder, so that it can be stopped and run again. What it
+    returns is of the class ``Result``, a frozen dataclass; all that needs a model is in there.
     """
 
     title: ClassVar[str]
     question: ClassVar[str]
     # What each preset changes; "quick" is the default and must do on a laptop.
     presets: ClassVar[dict[str, dict[str, Any]]]
-    # Whether `tell` can make a page of what there is before all of it is there.
+    Result: ClassVar[type]
+    page: ClassVar[Page]
+    # Whether `page` can draw what there is before all of it is there.
     live: ClassVar[bool] = False
 
     @classmethod
@@ -44,13 +60,9 @@ class Study(Config):
         return cls.make(**{**cls.presets[name], **overrides})
 
     @abstractmethod
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
-        """Compute the result, as plain values that JSON can hold."""
+    def run(self, folder: Path, jobs: int) -> Any:
+        """Compute the result."""
 
-    def run_live(self, folder: Path, jobs: int, share: Share) -> dict[str, Any]:
+    def run_live(self, folder: Path, jobs: int, share: Share) -> Any:
         """The same; a live study hands out its result so far whenever there is more of it."""
         return self.run(folder, jobs)
-
-    @abstractmethod
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        """Say and draw what was seen."""

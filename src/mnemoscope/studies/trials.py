@@ -12,11 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from mnemoscope.core.aliases import formerly
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import InterruptedRunError, UserError
 from mnemoscope.core.interrupts import postponed
 from mnemoscope.core.progress import progress
@@ -31,10 +34,14 @@ from mnemoscope.studies.kept import (
     recall,
     say_again,
 )
-from mnemoscope.training.config import RunConfig
+from mnemoscope.studies.study import Diverged
+from mnemoscope.training.config import RunConfig, Training
 
 if TYPE_CHECKING:
     from mnemoscope.training.run import Run
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,28 +52,44 @@ class Trial:
     config: RunConfig
 
 
-# Looks at a finished run's folder and returns plain values that JSON can hold.
-Examine = Callable[[Path], dict[str, Any]]
+def training_of(study: Any, **options: Any) -> Training:
+    """How a trial of a study trains: evaluated at its end, with one checkpoint to go on from.
+
+    ``study`` has options steps, batch and device; ``options`` are the others, or instead of these.
+    """
+    settings = {"steps": study.steps, "batch": study.batch, "device": study.device}
+    settings |= {"evaluate_every": study.steps, "checkpoint_every": max(200, study.steps // 5)}
+    return Training.make(**{**settings, "keep": 1, **options})
 
 
 def run_trials(
     trials: Sequence[Trial],
     folder: Path,
-    examine: Examine,
+    examine: Callable[[Path], T],
     jobs: int,
     label: str,
-    tell: Callable[[str, dict[str, Any]], None] = lambda name, values: None,
-) -> list[dict[str, Any]]:
+    tell: Callable[[str, T | Diverged], None] = lambda name, values: None,
+    *,
+    kind: type[T],
+) -> list[T | Diverged]:
     """Train all trials, ``jobs`` at a time, and return what ``examine`` says of each, in order.
 
-    A trial whose loss left the finite numbers gives ``{"diverged": reason}`` and no more.
+    ``examine`` looks at a finished run's folder and returns a dataclass of this ``kind``.
     ``tell`` is told of each as it is finished, in the order in which they are.
     """
     _check(trials, folder)
-    calls = {trial.name: (_run, trial, folder, examine) for trial in trials}
-    found = _side_by_side(calls, jobs, label, tell)
+    calls = {trial.name: (_run, trial, folder, examine, kind) for trial in trials}
+    found = _side_by_side(
+        calls, jobs, label, lambda name, values: tell(name, _examined(kind, values))
+    )
     say_again("examined", len(trials), {name: kept.again for name, kept in found.items()})
-    return [found[trial.name].values for trial in trials]
+    return [_examined(kind, found[trial.name].values) for trial in trials]
+
+
+def _examined(kind: type[T], values: dict[str, Any]) -> T | Diverged:
+    if set(values) == {"diverged"}:
+        return from_plain(Diverged, values)
+    return from_plain(kind, values)
 
 
 def _check(trials: Sequence[Trial], folder: Path) -> None:
@@ -79,15 +102,26 @@ def _check(trials: Sequence[Trial], folder: Path) -> None:
                 "too little to be told apart"
             )
     for trial in trials:
-        if not (folder / trial.name / "config.yaml").is_file():
+        if not (home_of(folder, trial.name) / "config.yaml").is_file():
             trial.config.check()
 
 
-def _run(trial: Trial, folder: Path, examine: Examine) -> Kept:
+def home_of(folder: Path, name: str) -> Path:
+    """The folder of a trial, also where it has the name that it had in an older version."""
+    names = (folder / one for one in [name, *formerly(name)])
+    return next((home for home in names if home.is_dir()), folder / name)
+
+
+def finished(home: Path) -> bool:
+    """Whether a trial's folder holds a model to look at: one that diverged does not."""
+    return (home / "model.safetensors").is_file()
+
+
+def _run(trial: Trial, folder: Path, examine: Callable[[Path], Any], kind: type) -> Kept:
     from mnemoscope.training.loop import DivergedError, resume, train
     from mnemoscope.training.run import Run
 
-    home = folder / trial.name
+    home = home_of(folder, trial.name)
     moved = put_aside(home, trial.config, folder / "put-aside")
     # Also of a trial that is finished: a study of two texts would answer for neither.
     Run(home, trial.config).check_text()
@@ -101,12 +135,15 @@ def _run(trial: Trial, folder: Path, examine: Examine) -> Kept:
 
     kept, why = recall(home / "examined.json", identity())
     if kept is not None:
-        return kept
+        if _reads(kind, kept):
+            return kept
+        why = "older"
+    began = time.process_time()
     try:
         begun = (home / "config.yaml").is_file()
         run = resume(home, silent=True) if begun else train(trial.config, home, silent=True)
         _check_log(run)
-        values = examine(run.folder)
+        values = to_plain(examine(run.folder))
     except DivergedError as error:
         values = {"diverged": str(error)}
     except InterruptedRunError:
@@ -116,7 +153,7 @@ def _run(trial: Trial, folder: Path, examine: Examine) -> Kept:
             f"the trial {home} cannot go on: {error}. If it is damaged, delete that folder: the "
             "trial is trained again"
         ) from error
-    return keep(home / "examined.json", identity(), values, "aside" if moved else why)
+    return keep(home / "examined.json", identity(), values, "aside" if moved else why, began)
 
 
 def _check_log(run: Run) -> None:
@@ -134,28 +171,45 @@ def _check_log(run: Run) -> None:
         )
 
 
-# Trains and measures what a name stands for; plain values that JSON can hold.
-Measure = Callable[[str], dict[str, Any]]
-
-
 def measure_all(
-    names: Sequence[str], measure: Measure, folder: Path, jobs: int, label: str
-) -> dict[str, dict[str, Any]]:
+    names: Sequence[str],
+    measure: Callable[[str], T],
+    folder: Path,
+    jobs: int,
+    label: str,
+    *,
+    kind: type[T],
+) -> dict[str, T]:
     """Measure every name, ``jobs`` at a time, and keep each answer in a file of its own.
 
-    For trainings of a few seconds, which are not worth a run folder and checkpoints.
+    ``measure`` trains and measures what a name stands for and returns a dataclass of this
+    ``kind``. For trainings of a few seconds, not worth a run folder and checkpoints.
     """
-    calls = {name: (_measure, name, measure, folder) for name in names}
+    calls = {name: (_measure, name, measure, folder, kind) for name in names}
     found = _side_by_side(calls, jobs, label, lambda name, values: None)
     say_again("measured", len(names), {name: kept.again for name, kept in found.items()})
-    return {name: found[name].values for name in names}
+    return {name: from_plain(kind, found[name].values) for name in names}
 
 
-def _measure(name: str, measure: Measure, folder: Path) -> Kept:
+def _measure(name: str, measure: Callable[[str], Any], folder: Path, kind: type) -> Kept:
     path = folder / f"{name.replace(' ', '-')}.json"
     identity = {"name": name, "asked": asked(measure)}
     kept, why = recall(path, identity)
-    return kept or keep(path, identity, measure(name), why)
+    if kept is not None:
+        if _reads(kind, kept):
+            return kept
+        why = "older"
+    began = time.process_time()
+    return keep(path, identity, to_plain(measure(name)), why, began)
+
+
+def _reads(kind: type, kept: Kept) -> bool:
+    """Whether what was kept is what this version asks for; an older one may have kept less."""
+    try:
+        _examined(kind, kept.values)
+    except UserError:
+        return False
+    return True
 
 
 def _side_by_side(
@@ -181,9 +235,19 @@ def _side_by_side(
             answers = pool(work)
         for name, kept in answers:
             found[name] = kept
+            _spent.set(_spent.get() + kept.cpu)
             tell(name, kept.values)
             show(len(found), name)
     return found
+
+
+# CPU seconds of all trials that were asked for, also of those that were finished before.
+_spent: ContextVar[float] = ContextVar("spent", default=0.0)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of all trials that it had trained or found trained."""
+    return time.process_time() + _spent.get()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Long passages, read from their beginning with a state that is carried, or tampered with.
+"""Long passages of books, and the stretches in which they are read.
 
 Shapes: R passages, T bytes of a segment, K stretches of the reading, each twice as long as the one
 before: the first segment, the second, the next two, the next four …
@@ -6,23 +6,15 @@ before: the first segment, the second, the next two, the next four …
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import Document
 from mnemoscope.data.vocabulary import Bytes
-from mnemoscope.memories.state import State
-from mnemoscope.memories.transformer_xl.state import CacheState, LayerState
-from mnemoscope.models.model import SequenceModel, StreamState
 
 Floats = NDArray[np.float64]
 
@@ -84,86 +76,3 @@ def lengths(passages: Sequence[Passage], segment: int, every: int = 1) -> Floats
         for step in range(0 if every == 1 else every, count, every):
             found[row, stretch(step)] += segment
     return found
-
-
-@torch.no_grad()
-def read(model: SequenceModel, passages: Sequence[Passage], segment: int) -> dict[str, Any]:
-    """Read all passages side by side and add up what every byte cost, in bits.
-
-    bits         (R, K) with the state as it was carried, of all segments
-    extra        for every control of `tampered`, (R, K) what it cost more, of every few segments
-    state_bytes  what one passage carries in the end
-    """
-    device = model.readout.weight.device
-    bits = np.zeros_like(lengths(passages, segment))
-    extra: dict[str, Floats] = {}
-    state: StreamState | None = None
-    for step in range(passages[0].segments(segment)):
-        ids = [one.ids[step * segment :] for one in passages if one.segments(segment) > step]
-        rows, place = len(ids), stretch(step)
-        window = torch.from_numpy(np.stack([one[: segment + 1] for one in ids])).to(device)
-        if state is not None and state.batch > rows:
-            state = state.select(range(rows))
-        controls = {} if state is None or step % PROBE else tampered(state)
-        spent, state = _cost(model, window, state)
-        bits[:rows, place] += spent
-        for name, other in controls.items():
-            more = _cost(model, window, other)[0] - spent
-            extra.setdefault(name, np.zeros_like(bits))[:rows, place] += more
-    assert state is not None
-    return {
-        "bits": bits.tolist(),
-        "extra": {name: found.tolist() for name, found in extra.items()},
-        "state_bytes": state.nbytes // state.batch,
-    }
-
-
-def tampered(state: StreamState) -> dict[str, StreamState | None]:
-    """The controls: what a model is given instead of the state that it carried.
-
-    blanked         nothing, as at the beginning
-    shuffled        the state of another passage, which has read as much
-    older blanked   the cache as it was, but nothing of what is older than the cache
-    older shuffled  the cache as it was, and another passage's memory of what is older
-    """
-    rows = state.batch
-    # Half-way round: passages of one book stand together, so another book's is more likely.
-    others = [(row + rows // 2) % rows for row in range(rows)]
-    swapped = state.select(others)
-    found: dict[str, StreamState | None] = {"blanked": None, "shuffled": swapped}
-    pairs = list(zip(state.layers, swapped.layers, strict=True))
-    if any(_older(layer) for layer in state.layers):
-        blank = tuple(_with_older(layer, None) for layer in state.layers)
-        found["older blanked"] = replace(state, layers=blank)
-        mixed = tuple(_with_older(layer, other) for layer, other in pairs)
-        found["older shuffled"] = replace(state, layers=mixed)
-    return found
-
-
-def _older(layer: State) -> bool:
-    return isinstance(layer, LayerState) and (
-        layer.compressed is not None or layer.signal is not None
-    )
-
-
-def _with_older(layer: State, other: State | None) -> State:
-    """A layer's own cache, with what another layer remembers beyond its cache, or with nothing."""
-    assert isinstance(layer, LayerState)
-    if isinstance(other, LayerState):
-        return replace(other, cache=layer.cache)
-    compressed, signal = layer.compressed, layer.signal
-    if compressed is not None:
-        compressed = CacheState(compressed.inputs[:, :0])
-    if signal is not None:
-        signal = signal.map(torch.zeros_like)
-    return replace(layer, compressed=compressed, signal=signal)
-
-
-def _cost(
-    model: SequenceModel, window: Tensor, state: StreamState | None
-) -> tuple[Floats, StreamState]:
-    """Bits for the bytes 1 … T of windows (R, T + 1), summed over a segment: (R,)."""
-    out = model(window[:, :-1], state)
-    nats = F.cross_entropy(out.logits.float().transpose(1, 2), window[:, 1:], reduction="none")
-    spent: Floats = nats.double().sum(1).cpu().numpy() / math.log(2)
-    return spent, out.state

@@ -1,136 +1,80 @@
-"""The result of the study `books` as arrays, with bootstrap draws of seeds and passages."""
+"""The result of the study `books`, as data.
+
+Shapes: R passages, K stretches of the reading, see `passages`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from mnemoscope.studies.study import Diverged
 
-from mnemoscope.core.seeds import derive
-from mnemoscope.report.document import Cell
-from mnemoscope.studies.books.passages import starts
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
-DRAWS = 2000
+Grid = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A mean, and the ends of 95 % of the bootstrap draws."""
+class Examined:
+    """What reading the passages that were held out cost a trained model.
 
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, mean: float, draws: Floats) -> Estimate:
-        """Take the interval from draws; those that are not a number say nothing."""
-        low, high = np.nanpercentile(draws, (2.5, 97.5)).tolist()
-        return cls(mean, low, high)
-
-    def cells(self, name: str) -> dict[str, Cell]:
-        """Return what a figure's table shows of it."""
-        return {name: self.mean, "low": self.low, "high": self.high}
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.4f} ({self.low:+.4f} to {self.high:+.4f})"
-
-
-class Heard:
-    """What reading cost, by model, seed, passage and stretch of the reading.
-
-    A model all of whose trainings diverged is left out.
+    bits         (R, K) with the state as it was carried, of all segments
+    extra        by name of a control, (R, K) bits that it cost more, of every few segments
+    state_bytes  what one passage carries in the end
+    seconds      that the training took
     """
 
-    def __init__(self, result: dict[str, Any]) -> None:
-        self.result = result
-        self.bytes: Floats = np.array([one["bytes"] for one in result["passages"]])
-        self.probed: Floats = np.array([one["probed"] for one in result["passages"]])
-        self.books: list[str] = [one["book"] for one in result["passages"]]
-        rows = [row for row in result["trials"] if "diverged" not in row]
-        self.models = [m for m in result["models"] if any(row["model"] == m for row in rows)]
-        self.trials = {m: [row for row in rows if row["model"] == m] for m in self.models}
-        before = starts(self.bytes.shape[1] + 1, result["segment"])
-        self.ends: list[int] = before[1:].tolist()
-        self.all: Mask = np.full(len(self.ends), True)
-        self.warm: Mask = (before[:-1] >= result["warm"]) & (self.probed.sum(0) > 0)
-        self.warm_from = int(before[:-1][self.warm][0])
-        # The same passages are drawn for all models: differences between them are paired.
-        rng = np.random.default_rng(derive(0, "bootstrap", "passages"))
-        count = len(self.books)
-        self._passages = rng.multinomial(count, [1 / count] * count, DRAWS).astype(float)
+    bits: Grid
+    extra: dict[str, Grid]
+    state_bytes: int
+    seconds: float
 
-    @property
-    def remembering(self) -> list[str]:
-        """The models that have a memory."""
-        return [model for model in self.models if model != "none"]
 
-    def only(self, place: int) -> Mask:
-        """One stretch of the reading."""
-        found: Mask = np.arange(len(self.ends)) == place
-        return found
+@dataclass(frozen=True)
+class ReadPassage:
+    """Which book a passage is of; (K,) bytes read in each stretch, and read with controls too."""
 
-    def bits(self, model: str) -> Floats:
-        """Bits spent, (seeds, passages, stretches)."""
-        return np.array([row["bits"] for row in self.trials[model]])
+    book: str
+    bytes: tuple[float, ...]
+    probed: tuple[float, ...]
 
-    def has(self, model: str, control: str) -> bool:
-        """Whether a control exists for a model."""
-        return control in self.trials[model][0]["extra"]
 
-    def rate(self, model: str, chosen: Mask | None = None, book: str | None = None) -> Floats:
-        """Bits per byte of each seed, over some stretches and one book or all, (seeds,)."""
-        chosen = self.all if chosen is None else chosen
-        rows = [book in (None, one) for one in self.books]
-        spent = self.bits(model)[:, rows][:, :, chosen].sum((1, 2))
-        found: Floats = spent / self.bytes[rows][:, chosen].sum()
-        return found
+@dataclass(frozen=True)
+class BooksModel:
+    """A contender: None is said of an option that its memory does not have.
 
-    def curve(self, model: str) -> Floats:
-        """Bits per byte of each seed in each stretch, (seeds, stretches)."""
-        found: Floats = self.bits(model).sum(1) / self.bytes.sum(0)
-        return found
+    older  vectors that a layer keeps of what is older than the last ``mem_len`` tokens
+    """
 
-    def gain(self, model: str, chosen: Mask) -> Estimate:
-        """Bits per byte saved against the model without memory."""
-        return Estimate.of(self._gain(model, chosen), self._gains(model, chosen))
+    label: str
+    parameters: int
+    width: int
+    mem_len: int | None
+    older: int
+    mlp_ratio: float | None
 
-    def growth(self, model: str, early: Mask, late: Mask) -> Estimate:
-        """How much larger the gain is in late stretches than in early ones."""
-        mean = self._gain(model, late) - self._gain(model, early)
-        return Estimate.of(mean, self._gains(model, late) - self._gains(model, early))
 
-    def cost(self, model: str, control: str, against: str | None = None) -> Estimate:
-        """Bits per byte that a control costs after the warm-up, or costs more than another."""
-        extra = self._extra(model, control)
-        if against is not None:
-            extra = extra - self._extra(model, against)
-        mean = extra[:, :, self.warm].sum((1, 2)).mean() / self.probed[:, self.warm].sum()
-        return Estimate.of(float(mean), self._draws(model, extra, self.probed, self.warm))
+@dataclass(frozen=True)
+class BooksTrial:
+    """One training, and what became of it."""
 
-    def _extra(self, model: str, control: str) -> Floats:
-        return np.array([row["extra"][control] for row in self.trials[model]])
+    model: str
+    seed: int
+    run: str
+    outcome: Examined | Diverged
 
-    def _gain(self, model: str, chosen: Mask) -> float:
-        return float(self.rate("none", chosen).mean() - self.rate(model, chosen).mean())
 
-    def _gains(self, model: str, chosen: Mask) -> Floats:
-        none, own = (
-            self._draws(one, self.bits(one), self.bytes, chosen) for one in ("none", model)
-        )
-        return none - own
+@dataclass(frozen=True)
+class BooksResult:
+    """All models on all passages.
 
-    def _draws(self, model: str, bits: Floats, read: Floats, chosen: Mask) -> Floats:
-        """Bits per byte in every draw, (draws,)."""
-        seeds = len(bits)
-        rng = np.random.default_rng(derive(0, "bootstrap", "seeds", model))
-        drawn = rng.multinomial(seeds, [1 / seeds] * seeds, DRAWS) / seeds
-        spent = np.einsum("ds,sp,dp->d", drawn, bits[:, :, chosen].sum(2), self._passages)
-        over = self._passages @ read[:, chosen].sum(1)
-        # A draw may hold only passages that ended before these stretches.
-        found: Floats = np.divide(spent, over, out=np.full(DRAWS, np.nan), where=over > 0)
-        return found
+    warm   bytes read before controls count
+    probe  controls read one segment in so many
+    """
+
+    segment: int
+    warm: int
+    probe: int
+    trained_bytes: int
+    training_text: int
+    passages: tuple[ReadPassage, ...]
+    models: dict[str, BooksModel]
+    trials: tuple[BooksTrial, ...]

@@ -19,28 +19,34 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
-from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.documents import Document, choose, read_documents
 from mnemoscope.data.text import Text
 from mnemoscope.memories.config import MOST_LAYERS, ModelConfig
-from mnemoscope.report.document import Section
-from mnemoscope.studies.study import Study, label
-from mnemoscope.studies.trials import Trial, run_trials
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.studies.books.page import page as books_page
+from mnemoscope.studies.books.passages import PROBE, cut, lengths, starts
+from mnemoscope.studies.books.result import (
+    BooksModel,
+    BooksResult,
+    BooksTrial,
+    Examined,
+    ReadPassage,
+)
+from mnemoscope.studies.contenders import carrying, check_contenders, known_options
+from mnemoscope.studies.study import Page, Study, label
+from mnemoscope.studies.trials import Trial, run_trials, training_of
+from mnemoscope.training.config import RunConfig
 
-# The contenders, by the names that readers of the page will see.
-LABELS = {
-    "none": "no memory",
-    "transformer_xl": label("transformer_xl"),
-    "compressive": label("compressive"),
-    "infinite": label("infinite"),
-    "infinite-fixed": f"{label('infinite')}, τ = 0.75",
-    "infinite-sticky": f"{label('infinite')}, sticky",
-}
-RATE = 4  # tokens that the Compressive Transformer squeezes into one vector
+RATE = 4  # tokens that a compressed vector holds
 TAU = 0.75
+# Variants that the study has words for: of which memory, and what readers of the page will see.
+VARIANTS = {
+    "none": ("transformer_xl", "no memory"),
+    "infinite-fixed": ("infinite", f"{label('infinite')}, τ = {TAU}"),
+    "infinite-sticky": ("infinite", f"{label('infinite')}, sticky"),
+}
 # Documents shorter than this are never drawn: there is nothing to carry a memory through.
 SHORTEST = 4096
 
@@ -54,6 +60,8 @@ class Books(Study):
         "from segment to segment. Does that lower its loss on books it has never seen, which "
         "memory does it best at the same size, and is the gain really the memory's?"
     )
+    Result: ClassVar[type] = BooksResult
+    page: ClassVar[Page] = staticmethod(books_page)
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "paper": {
@@ -78,7 +86,9 @@ class Books(Study):
     )
     held_out: float = Field(0.15, gt=0, lt=1, description="share of the text to draw books for")
     models: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
-        tuple(LABELS), min_length=1, description="which models to compare"
+        ("none", "transformer_xl", "compressive", "infinite", "infinite-fixed", "infinite-sticky"),
+        min_length=1,
+        description="which to compare: any memory, or " + ", ".join(VARIANTS),
     )
     width: int = Field(64, ge=1, description="width of every model")
     layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of every model")
@@ -96,9 +106,7 @@ class Books(Study):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        for name in self.models:
-            if name not in LABELS:
-                raise ValueError(f"unknown model {name!r}; {suggestion(name, LABELS)}")
+        check_contenders(self.models, VARIANTS)
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.vectors % 2 or self._chunk < 8:
@@ -114,39 +122,51 @@ class Books(Study):
 
     @property
     def _chunk(self) -> int:
-        """Tokens written at once: with it nothing waits in the cache beyond its size."""
+        """Tokens written to a signal at once: with it none wait to be written."""
         return math.gcd(self.segment, self.vectors // 2)
 
     def _memory(self, name: str) -> tuple[str, dict[str, Any]]:
         """A contender's memory, with ``vectors`` vectors a layer however it divides them."""
-        half = self.vectors // 2
-        signal: dict[str, Any] = {"mem_len": half, "basis": half, "chunk": self._chunk}
-        return {
-            "none": ("transformer_xl", {"mem_len": 0}),
-            "transformer_xl": ("transformer_xl", {"mem_len": self.vectors}),
-            "compressive": ("compressive", {"mem_len": half, "compressed_len": half, "rate": RATE}),
-            "infinite": ("infinite", signal),
-            "infinite-fixed": ("infinite", {**signal, "contraction": TAU}),
-            "infinite-sticky": ("infinite", {**signal, "sticky": True, "bins": half}),
-        }[name]
+        memory, half = VARIANTS[name][0] if name in VARIANTS else name, self.vectors // 2
+        options = carrying(
+            find("memory", memory),
+            self.vectors,
+            half,
+            chunk=self._chunk,
+            rate=RATE,
+            # A key and a value are two vectors; a token sees itself without carrying anything.
+            context=half + 1,
+        )
+        changed: dict[str, dict[str, Any]] = {
+            "none": {"mem_len": 0},
+            "infinite-fixed": {"contraction": TAU},
+            "infinite-sticky": {"sticky": True, "bins": half},
+        }
+        return memory, options | changed.get(name, {})
 
     def configs(self) -> dict[str, ModelConfig]:
         """Every contender, with as many parameters as a plain Transformer-XL."""
-        from mnemoscope.studies.sizes import count, fitted
+        from mnemoscope.studies.sizes import count
 
         shape = {"vocab": 256, "width": self.width, "layers": self.layers, "heads": self.heads}
         memory, options = self._memory("transformer_xl")
         budget = count(find("memory", memory).make(**shape, **options))
-        contenders = {name: self._memory(name) for name in self.models}
-        return {
-            name: fitted(memory, budget, **shape, **options)
-            for name, (memory, options) in contenders.items()
-        }
+        return {name: self._fitted(name, budget, shape) for name in self.models}
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+    def _fitted(self, name: str, budget: int, shape: dict[str, int]) -> ModelConfig:
+        from mnemoscope.studies.sizes import fitted, sized
+
+        memory, options = self._memory(name)
+        kind = find("memory", memory)
+        given = known_options(kind, shape) | options
+        if "mlp_ratio" in kind.model_fields:
+            return fitted(memory, budget, **given)
+        del given["width"]  # nothing else of it can grow to the budget
+        return sized(memory, budget, **given)
+
+    def run(self, folder: Path, jobs: int) -> BooksResult:
         """Train every model × seed and let each read the books that were held out."""
-        from mnemoscope.studies.books.passages import PROBE, cut, lengths, starts
-        from mnemoscope.studies.sizes import count
+        from mnemoscope.studies.books.measure import examine
 
         documents = read_documents(self.source)
         books = choose(documents, self.valid) if self.valid else draw(documents, self.held_out)
@@ -160,53 +180,33 @@ class Books(Study):
                 f"after a warm-up of {self.warm}; lower warm, or hold out longer books"
             )
         configs = self.configs()
-        trials = {
-            (name, seed): Trial(f"{name}-seed{seed}", self._run_config(task, config, seed))
-            for name, config in configs.items()
-            for seed in range(self.seeds)
-        }
-        examine = partial(listen, read=self.read, passages=self.passages)
-        found = run_trials(list(trials.values()), folder / "runs", examine, jobs, "books")
-        return {
-            "segment": self.segment,
-            "warm": self.warm,
-            "probe": PROBE,
-            "vectors": self.vectors,
-            "trained_bytes": self.steps * self.batch * self.segment,
-            "training_text": training_text,
-            "passages": [
-                {"book": one.book, "bytes": every.tolist(), "probed": some.tolist()}
-                for one, every, some in zip(passages, read, probed, strict=True)
-            ],
-            "models": {
-                name: {"parameters": count(config), "options": _options(config)}
-                for name, config in configs.items()
-            },
-            "trials": [
-                {"model": name, "seed": seed, "run": trial.name, **values}
-                for ((name, seed), trial), values in zip(trials.items(), found, strict=True)
-            ],
-        }
-
-    def _run_config(self, task: Text, model: ModelConfig, seed: int) -> RunConfig:
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=self.lr,
+        plan = [(name, seed) for name in configs for seed in range(self.seeds)]
+        trials = [
+            Trial(f"{name}-seed{seed}", self._config(task, name, configs[name], seed))
+            for name, seed in plan
+        ]
+        ask = partial(examine, read=self.read, passages=self.passages)
+        found = run_trials(trials, folder / "runs", ask, jobs, "books", kind=Examined)
+        return BooksResult(
             segment=self.segment,
-            seed=seed,
-            evaluate_every=self.steps,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
+            warm=self.warm,
+            probe=PROBE,
+            trained_bytes=self.steps * self.batch * self.segment,
+            training_text=training_text,
+            passages=tuple(
+                ReadPassage(one.book, tuple(every.tolist()), tuple(some.tolist()))
+                for one, every, some in zip(passages, read, probed, strict=True)
+            ),
+            models={name: _facts(name, config) for name, config in configs.items()},
+            trials=tuple(
+                BooksTrial(*one, trial.name, outcome)
+                for one, trial, outcome in zip(plan, trials, found, strict=True)
+            ),
         )
-        return RunConfig("text", task, model.memory, model, training)
 
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        """Say and draw what was seen."""
-        from mnemoscope.studies.books import page as books_page
-
-        return books_page.tell(result)
+    def _config(self, task: Text, name: str, model: ModelConfig, seed: int) -> RunConfig:
+        training = training_of(self, lr=self.lr, seed=seed, segment=self.segment)
+        return RunConfig("text", task, self._memory(name)[0], model, training)
 
 
 def draw(documents: Sequence[Document], share: float) -> list[Document]:
@@ -229,23 +229,14 @@ def draw(documents: Sequence[Document], share: float) -> list[Document]:
     return sorted(drawn, key=lambda one: one.name)
 
 
-def listen(folder: Path, read: int, passages: int) -> dict[str, Any]:
-    """Let a trained model read what was held out, its state carried and tampered with."""
-    from mnemoscope.studies.books import passages as reading
-    from mnemoscope.training.machine import join
-    from mnemoscope.training.run import Run
+def _facts(name: str, config: ModelConfig) -> BooksModel:
+    from mnemoscope.studies.sizes import count
 
-    run = Run.open(folder)
-    task = run.config.task
-    assert isinstance(task, Text)
-    assert task.valid is not None
-    books = choose(read_documents(task.source), task.valid)
-    segment = run.config.segment
-    model = run.model().to(join(run.config.training.device).device)
-    heard = reading.read(model, reading.cut(books, read, passages, segment), segment)
-    return heard | {"seconds": sum(entry.get("seconds", 0.0) for entry in run.metrics())}
-
-
-def _options(config: ModelConfig) -> dict[str, Any]:
-    names = ("mem_len", "compressed_len", "basis", "chunk", "mlp_ratio")
-    return {name: getattr(config, name) for name in names if hasattr(config, name)}
+    return BooksModel(
+        label=VARIANTS[name][1] if name in VARIANTS else label(name),
+        parameters=count(config),
+        width=config.width,
+        mem_len=getattr(config, "mem_len", None),
+        older=getattr(config, "compressed_len", 0) or getattr(config, "basis", 0),
+        mlp_ratio=getattr(config, "mlp_ratio", None),
+    )

@@ -1,4 +1,4 @@
-"""The small language model of the studies `documents` and `past`: half of CPython's help topics."""
+"""A small language model, trained on half of CPython's help topics; `infinite` uses it too."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def halves() -> tuple[list[Document], list[Document]]:
     order = np.random.default_rng(derive(0, "halves")).permutation(len(topics))
     seen = set(order[: len(topics) // 2].tolist())
     return (
-        [topic for place, topic in enumerate(topics) if place in seen],
-        [topic for place, topic in enumerate(topics) if place not in seen],
+        [topic for number, topic in enumerate(topics) if number in seen],
+        [topic for number, topic in enumerate(topics) if number not in seen],
     )
 
 
 def cut(topics: list[Document], tokenizer: Any, tokens: int) -> dict[str, list[int]]:
-    """Pieces of ``tokens`` token ids each, named after their topic, in an order that mixes them."""
+    """Texts of ``tokens`` token ids each, named after their topic, in an order that mixes them."""
     found: dict[str, list[int]] = {}
     for topic in topics:
         ids = list(tokenizer.encode(topic.text))
@@ -49,7 +49,7 @@ def cut(topics: list[Document], tokenizer: Any, tokens: int) -> dict[str, list[i
             found[f"{topic.name} {part}"] = ids[start : start + tokens]
     names = list(found)
     order = np.random.default_rng(derive(0, "order")).permutation(len(names))
-    return {names[place]: found[names[place]] for place in order}
+    return {names[number]: found[names[number]] for number in order}
 
 
 def small_model(

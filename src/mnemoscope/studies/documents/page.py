@@ -2,51 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from mnemoscope.plots.figure import heatmap
-from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.documents.insides import (
+from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.documents.animation import learning_section
+from mnemoscope.studies.documents.entries import (
     negatives_section,
     raised_section,
     signs_section,
     sizes_section,
     smooth_section,
 )
-from mnemoscope.studies.documents.maps import depths_section, encoders_section, moves_section
-from mnemoscope.studies.documents.sentences import (
-    CONTROLS,
-    LABELS,
-    Result,
-    every,
-    means,
-    over_seeds,
-    said,
-    seed_bars,
+from mnemoscope.studies.documents.representations import (
+    depths_section,
+    encoders_section,
+    moves_section,
 )
-from mnemoscope.studies.documents.study import ALPHAS, MANY_TEXTS, SELECTS
-from mnemoscope.studies.documents.watch import watching
+from mnemoscope.studies.documents.result import DocumentsResult
+from mnemoscope.studies.documents.sentences import LABELS, every, means, said, seed_bars
+from mnemoscope.studies.documents.settings import (
+    ALL_ON,
+    ALPHAS,
+    COMPARED,
+    CONTROLS,
+    FIXED,
+    FREE,
+    GUIDED,
+    MANY_SEGMENT,
+    MANY_SEGMENTS,
+    RANDOM,
+    SELECTS,
+    Setting,
+    behind,
+    guided,
+    many,
+    masked,
+)
 
 NAMES = {
-    "tanh α=0": "learned, α = 0",
-    "tanh α=0.1": "learned, α = 0.1",
-    "fixed": "representations fixed, α = 0.1",
-    "control random": "fixed random masks, α = 0",
-    "control disjoint": "entries of its own, α = 0",
-    "control all": "all entries on, α = 0",
-    "control bias": "one vector a document, α = 0",
+    FREE: "learned, α = 0",
+    GUIDED: "learned, α = 0.1",
+    FIXED: "representations fixed, α = 0.1",
+    RANDOM: "fixed random masks, α = 0",
+    masked("disjoint"): "entries of its own, α = 0",
+    ALL_ON: "all entries on, α = 0",
+    masked("bias"): "one vector a document, α = 0",
 }
 
 
-def tell(result: Result) -> Sequence[Section]:
+def page(result: DocumentsResult) -> list[Section]:
     """Build the sections of the page."""
     return [
         _works(result),
         _bias(result),
-        watching(result),
+        learning_section(result),
         _layers(result),
         moves_section(result),
         depths_section(result),
@@ -56,42 +66,34 @@ def tell(result: Result) -> Sequence[Section]:
         smooth_section(result),
         sizes_section(result),
         negatives_section(result),
-        *([_many(result)] if result["many"] else []),
+        *([_many(result)] if result.many else []),
     ]
 
 
-def _works(result: Result) -> Section:
-    none = over_seeds(result, "tanh α=0", "none")
-    free, random = (
-        over_seeds(result, "tanh α=0", "wrong"),
-        over_seeds(result, "control random", "wrong"),
+def _works(result: DocumentsResult) -> Section:
+    none = result.over_seeds(FREE, "none")
+    free, random, guided_wrong = (
+        result.over_seeds(setting, "wrong") for setting in (FREE, RANDOM, GUIDED)
     )
-    guided = over_seeds(result, "tanh α=0.1", "wrong")
-    tau = over_seeds(result, "tanh α=0.1", "tau")
-    every_on = over_seeds(result, "control all", "wrong") - over_seeds(
-        result, "control all", "right"
-    )
-    later = over_seeds(result, "tanh α=0.1", "later none") - over_seeds(
-        result, "tanh α=0.1", "later right"
-    )
+    tau = result.over_seeds(GUIDED, "tau")
+    every_on = result.over_seeds(ALL_ON, "wrong") - result.over_seeds(ALL_ON, "right")
+    later = result.over_seeds(GUIDED, "later_none") - result.over_seeds(GUIDED, "later_right")
     helped = (
         "helps" if later.min() > 0 else ("harms" if later.max() < 0 else "does not surely help")
     )
-    names = {name: label for name, label in NAMES.items() if name in result["fits"]}
-    rows: list[list[Any]] = [
+    names = {name: label for name, label in NAMES.items() if result.has(name)}
+    rows: list[list[Cell]] = [
         [label, *means(result, name, ("right", "wrong", "zero", "named"))]
         + [
-            float((over_seeds(result, name, none) - over_seeds(result, name, under)).mean())
-            for none, under in (("later none", "later right"), ("unrelated none", "unrelated"))
+            float((result.over_seeds(name, none) - result.over_seeds(name, under)).mean())
+            for none, under in (("later_none", "later_right"), ("unrelated_none", "unrelated"))
         ]
         for name, label in names.items()
     ]
-    unrelated = over_seeds(result, "tanh α=0.1", "unrelated") - over_seeds(
-        result, "tanh α=0.1", "unrelated none"
-    )
+    unrelated = result.over_seeds(GUIDED, "unrelated") - result.over_seeds(GUIDED, "unrelated_none")
     gaps = [
-        over_seeds(result, name, "wrong") - over_seeds(result, name, "right")
-        for name in ("tanh α=0", "control random")
+        result.over_seeds(setting, "wrong") - result.over_seeds(setting, "right")
+        for setting in (FREE, RANDOM)
     ]
     masking = f"Right and wrong are {said(gaps[0])} and {said(gaps[1])} apart"
     masking += ": masks separate documents without guidance." if min(map(min, gaps)) > 0 else "."
@@ -99,14 +101,14 @@ def _works(result: Result) -> Section:
     return Section(
         "1 · Does it work at all?",
         [
-            f"{result['documents']} documents of {result['segments']} segments of "
-            f"{result['segment']} tokens, {result['entries']} entries behind block "
-            f"{result['layers'][-1]} of {result['model']}. Without memory the loss is "
+            f"{result.documents} documents of {result.segments} segments of "
+            f"{result.segment} tokens, {result.entries} entries behind block "
+            f"{result.layers[-1]} of {result.model}. Without memory the loss is "
             f"{said(none)}.",
             f"Without guidance the wrong document already gives {said(free)}, worse than no memory "
             f"{every(free > none)}; random masks that nobody learnt give {said(random)}, worse "
             f"than no memory {every(random > none)}. {masking} With guidance the wrong document "
-            f"gives {said(guided)}, where τ asked for {tau.mean():.2f}.",
+            f"gives {said(guided_wrong)}, where τ asked for {tau.mean():.2f}.",
             f"With all entries on, right and wrong differ by {every_on.max():.3f} at most: "
             "there is nothing left that could tell documents apart.",
             f"On the next segment of the same document, which was not learnt, the memory "
@@ -125,7 +127,7 @@ def _works(result: Result) -> Section:
                 ["memory", "right", "wrong", "zero", "named", "next: gain", "unrelated: gain"],
                 rows,
                 "Zero: a representation of zeros. Named: share of segments whose own document "
-                f"gives the lowest loss of all; chance is {1 / result['documents']:.2f}. Next: "
+                f"gives the lowest loss of all; chance is {1 / result.documents:.2f}. Next: "
                 "the segment that follows what was learnt; unrelated: texts nobody learnt, under "
                 "the documents; gain: loss without memory minus loss under the document. Means "
                 "over seeds.",
@@ -134,33 +136,33 @@ def _works(result: Result) -> Section:
     )
 
 
-def _bias(result: Result) -> Section:
+def _bias(result: DocumentsResult) -> Section:
     words = []
     for select in SELECTS:
-        gap = over_seeds(result, f"{select} α=0", "none") - over_seeds(
-            result, f"{select} α=0", "wrong"
-        )
+        setting = guided(select, 0.0)
+        gap = result.over_seeds(setting, "none") - result.over_seeds(setting, "wrong")
         verdict = "contaminates in some seeds"
         if gap.min() > 0 or gap.max() < 0:
             verdict = "contaminates" if gap.min() > 0 else "does not contaminate"
         words.append(f"{LABELS[select]} {verdict} ({said(gap, '+.2f')})")
-    cost = over_seeds(result, "tanh α=1", "right") - over_seeds(result, "tanh α=0", "right")
-    far = over_seeds(result, "sigmoid α=1", "wrong") - over_seeds(result, "sigmoid α=1", "tau")
-    names = {f"{s} α={a:g}": f"{LABELS[s]}, α = {a:g}" for s in SELECTS for a in ALPHAS}
+    strong, sigmoid = guided(alpha=1.0), guided("sigmoid", 1.0)
+    cost = result.over_seeds(strong, "right") - result.over_seeds(FREE, "right")
+    far = result.over_seeds(sigmoid, "wrong") - result.over_seeds(sigmoid, "tau")
+    names = {guided(s, a): f"{LABELS[s]}, α = {a:g}" for s in SELECTS for a in ALPHAS}
     figures = []
     for select in SELECTS:
-        one = result["fits"][f"{select} α=0"][0]["map"]
-        grid = np.array(one["selection"])
+        one = result.each(guided(select, 0.0), lambda fit: fit.map)[0]
+        grid = np.array(one.selection)
         figures.append(
             Figure(
                 f"Which entries each document opens, {LABELS[select]}",
-                heatmap(grid, list(range(grid.shape[1])), one["names"], "entry", "", "gate",
+                heatmap(grid, list(range(grid.shape[1])), one.names, "entry", "", "gate",
                         centre=0.0),
                 f"Seed 0 without guidance; "
                 f"{float((np.abs(grid) > 0.1).mean()):.0%} of gates are open.",
                 [
                     {"document": name, **{f"e{e}": gate for e, gate in enumerate(row)}}
-                    for name, row in zip(one["names"], grid.tolist(), strict=True)
+                    for name, row in zip(one.names, grid.tolist(), strict=True)
                 ],
             )
         )  # fmt: skip
@@ -184,24 +186,23 @@ def _bias(result: Result) -> Section:
     )
 
 
-def _layers(result: Result) -> Section:
-    layers = result["layers"]
-    last = {"": "tanh α=0.1", " α=0": "tanh α=0", " random": "control random",
-            " all": "control all"}  # fmt: skip
+def _layers(result: DocumentsResult) -> Section:
+    layers = result.layers
+    last = dict(zip(COMPARED, (GUIDED, FREE, RANDOM, ALL_ON), strict=True))
 
-    def setting(layer: int, kind: str) -> str:
-        return last[kind] if layer == layers[-1] else f"layer {layer}{kind}"
+    def setting(layer: int, kind: tuple[float, str]) -> Setting:
+        return last[kind] if layer == layers[-1] else behind(layer, *kind)
 
-    names = {setting(layer, ""): f"block {layer}" for layer in layers}
-    found = [over_seeds(result, name, "right") for name in names]
+    names = {setting(layer, COMPARED[0]): f"block {layer}" for layer in layers}
+    found = [result.over_seeds(name, "right") for name in names]
     best = int(np.argmin([one.mean() for one in found]))
-    sure = all(found[best].max() < one.min() for place, one in enumerate(found) if place != best)
+    sure = all(found[best].max() < one.min() for number, one in enumerate(found) if number != best)
     apart = "stay above it in every seed" if sure else "overlap"
-    seconds = [float(over_seeds(result, name, "seconds").mean()) for name in names]
-    kinds = {"": "α = 0.1", " α=0": "α = 0", " random": "random masks", " all": "all entries on"}
-    rows: list[list[Any]] = [
+    seconds = [float(result.over_seeds(name, "seconds").mean()) for name in names]
+    labels = ("α = 0.1", "α = 0", "random masks", "all entries on")
+    rows: list[list[Cell]] = [
         [label, which, *(means(result, setting(layer, kind), (which,))[0] for layer in layers)]
-        for kind, label in kinds.items()
+        for kind, label in zip(COMPARED, labels, strict=True)
         for which in ("right", "wrong")
     ]
     return Section(
@@ -229,18 +230,17 @@ def _layers(result: Result) -> Section:
     )
 
 
-def _many(result: Result) -> Section:
-    kinds = {"": "learned, α = 0.1", " α=0": "learned, α = 0", " random": "random masks, α = 0",
-             " all": "all entries on, α = 0"}  # fmt: skip
+def _many(result: DocumentsResult) -> Section:
+    labels = ("learned, α = 0.1", "learned, α = 0", "random masks, α = 0", "all entries on, α = 0")
     keys = ("right", "wrong", "none", "named", "seconds")
-    rows: list[list[Any]] = [
-        [count, label, *means(result, f"many {count}{kind}", keys)]
-        for count in result["many"]
-        for kind, label in kinds.items()
+    rows: list[list[Cell]] = [
+        [count, label, *means(result, many(count, *kind), keys)]
+        for count in result.many
+        for kind, label in zip(COMPARED, labels, strict=True)
     ]
     words = []
-    for count in result["many"]:
-        named, seconds = (over_seeds(result, f"many {count}", key) for key in ("named", "seconds"))
+    for count in result.many:
+        named, seconds = (result.over_seeds(many(count), key) for key in ("named", "seconds"))
         words.append(
             f"{count} documents are named {said(100 * named, '.1f')} % after "
             f"{said(seconds, '.0f')} CPU seconds of learning"
@@ -253,7 +253,7 @@ def _many(result: Result) -> Section:
                 "Many documents",
                 ["documents", "memory", "right", "wrong", "none", "named", "CPU seconds"],
                 rows,
-                f"{MANY_TEXTS['segments']} segments of {MANY_TEXTS['segment']} tokens each; at "
+                f"{MANY_SEGMENTS} segments of {MANY_SEGMENT} tokens each; at "
                 "most 200 segments, evenly taken, are named among all documents. Means over "
                 "seeds; seconds are those of one thread on the machine that made this page.",
             ),

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemoscope.plots.figure import Reference, Series, bars
-from mnemoscope.report.document import Figure
+from mnemoscope.report.document import Cell, Figure
+from mnemoscope.studies.documents.result import DocumentsResult, Floats
+from mnemoscope.studies.documents.settings import Setting
 
-Floats = NDArray[np.float64]
-Result = dict[str, Any]
 LABELS = {"tanh": "tanh", "relu": "ReLU", "sigmoid": "sigmoid"}
 LOSS = "loss (nats per token)"
-# What every claim of guidance or of a learned selection has to be compared with.
-CONTROLS = {
-    "tanh α=0": "control: α = 0",
-    "control random": "control: random masks",
-    "control all": "control: all entries on",
-}
-
-
-def over_seeds(result: Result, name: str, key: str) -> Floats:
-    """One number per seed."""
-    return np.array([fit[key] for fit in result["fits"][name]], dtype=np.float64)
+SHAPE = ("step", "on", "dead", "negative", "length", "apart")
 
 
 def said(values: Floats, form: str = ".2f") -> str:
@@ -39,51 +28,58 @@ def every(values: Any) -> str:
     return f"in {'all' if held.all() else int(held.sum())} of {held.size} seeds"
 
 
-def seed_series(result: Result, name: str, settings: Sequence[str], labels: Sequence[str], key: str,
-            style: int | None = None) -> Series:  # fmt: skip
-    """One number of several settings, with its range over seeds."""
-    found = [
-        over_seeds(result, one, key) if key in result["fits"][one][0] else np.array([np.nan])
-        for one in settings
-    ]
-    return Series(
-        name,
-        list(labels),
-        [one.mean() for one in found],
-        [one.min() for one in found],
-        [one.max() for one in found],
-        style,
-    )
-
-
-def seed_rows(result: Result, settings: Sequence[str], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """The numbers of several settings, one row a seed."""
-    return [
-        {"setting": name, "seed": seed, **{key: fit.get(key) for key in keys}}
-        for name in settings
-        for seed, fit in enumerate(result["fits"][name])
-    ]
+def band(name: str, x: Any, values: Any) -> Series:
+    """Mean, lowest and highest of values (seeds, points)."""
+    found = np.asarray(values, dtype=np.float64)
+    return Series(name, x, found.mean(0), found.min(0), found.max(0))
 
 
 def seed_bars(
-    result: Result, title: str, caption: str, settings: dict[str, str], keys: dict[str, str]
+    result: DocumentsResult,
+    title: str,
+    caption: str,
+    settings: Mapping[Setting, str],
+    keys: Mapping[str, str],
 ) -> Figure:
     """Bars of several losses over settings, with the loss without memory across them."""
-    series = [
-        seed_series(result, label, list(settings), list(settings.values()), key)
-        for key, label in keys.items()
+    labels = list(settings.values())
+    series = []
+    for key, label in keys.items():
+        found = [result.over_seeds(one, key) for one in settings]
+        # Not every setting has every loss.
+        of = [one if len(one) else np.array([np.nan]) for one in found]
+        series.append(
+            Series(
+                label, labels, [v.mean() for v in of], [v.min() for v in of], [v.max() for v in of]
+            )
+        )
+    none = float(np.mean([result.over_seeds(one, "none").mean() for one in settings]))
+    rows = [
+        {"setting": one.name, "seed": seed, **{key: getattr(fit, key) for key in keys}}
+        for one in settings
+        for seed, fit in enumerate(result.of(one))
     ]
-    none = float(np.mean([over_seeds(result, name, "none").mean() for name in settings]))
     drawn = bars(series, "", LOSS, references=[Reference(none, "no memory")])
     spread = "Bars: mean over seeds, whiskers lowest to highest seed."
-    return Figure(
-        title, drawn, f"{caption} {spread}", seed_rows(result, list(settings), list(keys))
-    )
+    return Figure(title, drawn, f"{caption} {spread}", rows)
 
 
-def means(result: Result, name: str, keys: Sequence[str]) -> list[float | None]:
+def means(result: DocumentsResult, setting: Setting, keys: Sequence[str]) -> list[float | None]:
     """Means over seeds; None where a setting has no such number."""
-    return [
-        float(over_seeds(result, name, key).mean()) if key in result["fits"][name][0] else None
-        for key in keys
+    found = [result.over_seeds(setting, key) for key in keys]
+    return [float(one.mean()) if len(one) else None for one in found]
+
+
+def shape_curve(
+    result: DocumentsResult, setting: Setting, name: str, **columns: Cell
+) -> tuple[Series, list[dict[str, Cell]]]:
+    """How far apart selections lie while they are learnt, and their shapes as rows."""
+    tracks = result.each(setting, lambda fit: fit.shapes)
+    values = [[one.apart_by_length for one in track] for track in tracks]
+    rows: list[dict[str, Cell]] = [
+        {**columns, "seed": seed, **{key: getattr(one, key) for key in SHAPE}}
+        | {"apart / length": one.apart_by_length}
+        for seed, track in enumerate(tracks)
+        for one in track
     ]
+    return band(name, [one.step for one in tracks[0]], values), rows

@@ -4,54 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemoscope.studies.evolution.study import OBJECTIVES
+from mnemoscope.studies.evolution.result import OBJECTIVES, EvolutionResult
 
-Floats = NDArray[np.float64]
 PAIRS = (("MT", "MLM"), ("MT", "LM"), ("LM", "MLM"))
 
 
-def curves(result: dict[str, Any], objective: str, *path: str) -> Floats:
-    """What the trainings of one objective gave, (seeds, …); those that diverged are missing."""
-    rows = []
-    for row in result["trials"]:
-        if row["objective"] == objective and "diverged" not in row:
-            value: Any = row
-            for key in path:
-                value = value[key]
-            rows.append(value)
-    return np.array(rows)
-
-
-def between(result: dict[str, Any], left: str, right: str) -> Floats:
-    """Distances of runs of two objectives, (pairs of runs, places); of one with itself: seeds."""
-    objective = {row["run"]: row["objective"] for row in result["trials"]}
-    wanted = sorted((left, right))
-    return np.array(
-        [
-            row["pwcca"]
-            for row in result["distances"]
-            if sorted((objective[row["left"]], objective[row["right"]])) == wanted
-        ]
-    )
-
-
 def verdict(seen: Sequence[bool] | NDArray[np.bool_]) -> str:
-    """Say whether something held in every training."""
+    """Say whether something held in every training; of none nothing is clear."""
     count, total = int(np.sum(seen)), len(seen)
-    if count == total:
-        return f"seen, {total} of {total}"
-    return f"not seen, 0 of {total}" if count == 0 else f"unclear, {count} of {total}"
+    if total and count in (0, total):
+        return f"{'seen' if count else 'not seen'}, {count} of {total}"
+    return f"unclear, {count} of {total}"
 
 
-def claims(result: dict[str, Any]) -> list[list[str]]:
+def claims(result: EvolutionResult) -> list[list[str]]:
     """What the paper found, whether it was seen here, and the numbers."""
-    lm, mlm, mt = (curves(result, o, "information", "token") for o in ("LM", "MLM", "MT"))
-    following = curves(result, "LM", "information", "next")
+    lm, mlm, mt = (
+        result.curves(objective, lambda seen: seen.information["token"])
+        for objective in ("LM", "MLM", "MT")
+    )
+    following = result.curves("LM", lambda seen: seen.information["next"])
     rows = [
         [
             "LM loses the input with depth",
@@ -75,8 +51,9 @@ def claims(result: dict[str, Any]) -> list[list[str]]:
             f"lowest {mlm.min(1).mean():.2f}, top {mlm[:, -1].mean():.2f}",
         ],
     ]
-    top = {pair: between(result, *pair)[:, -1] for pair in PAIRS}
-    seeds = {o: between(result, o, o)[:, -1] for o in OBJECTIVES}
+    top = {pair: result.between(*pair)[:, -1] for pair in PAIRS}
+    # One training alone, when the others diverged, has no distance.
+    seeds = {o: apart[:, -1] for o in OBJECTIVES if len(apart := result.between(o, o))}
     rows += [
         [
             "MT and MLM are closer than MT and LM",
@@ -89,7 +66,7 @@ def claims(result: dict[str, Any]) -> list[list[str]]:
             "; ".join(f"{o} {one.mean():.3f}" for o, one in seeds.items()),
         ],
     ]
-    moved = curves(result, "MT", "change")
+    moved = result.curves("MT", lambda seen: seen.change)
     rows.append(
         [
             "MT changes tokens less and less",
@@ -97,17 +74,15 @@ def claims(result: dict[str, Any]) -> list[list[str]]:
             ", ".join(f"{one:.3f}" for one in moved.mean(0)),
         ]
     )
-    for name, key, more in (
-        ("Frequent tokens change more", "change_by_group", 0),
-        ("Rare tokens influence more", "influence", -1),
+    # Change is read off the second layer, influence off the first.
+    changed = [np.array(seen.change_by_group.distance)[:, 1] for seen in result.examined()]
+    influence = [np.array(seen.influence.distance)[:, 0] for seen in result.examined()]
+    for name, found, more in (
+        ("Frequent tokens change more", changed, 0),
+        ("Rare tokens influence more", influence, -1),
     ):
-        first = [
-            np.array(row[key]["distance"])[:, 1 if key == "change_by_group" else 0]
-            for row in result["trials"]
-            if "diverged" not in row
-        ]
-        seen = [len(one) > 1 and one[more] > one[-1 - more] for one in first]
-        means = f"{np.mean([one[0] for one in first]):.4f} for the most frequent, "
-        means += f"{np.mean([one[-1] for one in first]):.4f} for the rarest"
+        seen = [len(one) > 1 and one[more] > one[-1 - more] for one in found]
+        means = f"{np.mean([one[0] for one in found]):.4f} for the most frequent, "
+        means += f"{np.mean([one[-1] for one in found]):.4f} for the rarest"
         rows.append([name, verdict(seen), means])
     return rows

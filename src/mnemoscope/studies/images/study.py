@@ -10,7 +10,7 @@ Nothing here imports torch before the study runs, so that a mistyped option show
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,10 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from mnemoscope.core.seeds import derive
 from mnemoscope.data.images import Images
-from mnemoscope.report.document import Section
-from mnemoscope.studies.contest import Contest, curve
+from mnemoscope.studies.contest.options import Contest
+from mnemoscope.studies.images.page import page
+from mnemoscope.studies.images.result import Drawn, ImagesResult
+from mnemoscope.studies.study import Page
 
 
 class Drawing(Contest):
@@ -57,8 +58,13 @@ class Drawing(Contest):
     batch: int = Field(32, ge=1, description="images per step")
     samples: int = Field(10, ge=1, description="images drawn and completed by every model")
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+    Result: ClassVar[type] = ImagesResult
+    page: ClassVar[Page] = staticmethod(page)
+
+    def run(self, folder: Path, jobs: int) -> ImagesResult:
         """Train every pattern × seed, measure bits per dimension and let each draw."""
+        from mnemoscope.studies.images.measure import attended_from, draw
+
         options = {name: getattr(self, name) for name in ("source", "levels", "side", "colour")}
         task = Images.make(**options)
         models = self.contestants(
@@ -69,24 +75,27 @@ class Drawing(Contest):
             context=max(2, task.longest),
         )
         known = len(task.images("valid"))
-        examine = partial(draw, samples=min(self.samples, known))
-        result = self.compete("images", task, models, min(512, known), folder, jobs, examine)
-        return {
-            **result,
-            "shape": list(task.shape),
-            "levels": self.levels,
-            "counted": counted_bits(task),
-        }
-
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        """Say and draw what was seen."""
-        from mnemoscope.studies.images import page as images_page
-
-        return images_page.tell(result, folder / "runs", self.summaries)
+        samples = min(self.samples, known)
+        examine = partial(draw, samples=samples)
+        result, firsts = self.compete(
+            "images", task, models, min(512, known), folder, jobs, examine, Drawn
+        )
+        pixel = (task.shape[0] * 2 // 3, task.shape[1] // 2)
+        seen = {name: attended_from(home, pixel) for name, (home, _) in firsts.items()}
+        return ImagesResult(
+            replace(result, attended=seen),
+            task.shape,
+            self.levels,
+            counted_bits(task),
+            pixel,
+            tuple(map(tuple, task.batch(0, samples, seed=0, split="valid").targets.tolist())),
+            {name: one.drawn for name, (_, one) in firsts.items()},
+            {name: one.completed for name, (_, one) in firsts.items()},
+        )
 
 
 def counted_bits(task: Images) -> float:
-    """Bits per dimension of a model that knows how often each place has each brightness, no more.
+    """Bits per dimension of a model that knows how often each pixel has each brightness, no more.
 
     Counted on the images to train on, each brightness once more than seen; asked for the others.
     """
@@ -95,31 +104,3 @@ def counted_bits(task: Images) -> float:
     counts = np.stack([(train == level).sum(0) + 1 for level in range(task.levels)])
     chances = counts / counts.sum(0)
     return float(-np.log2(np.take_along_axis(chances, valid.astype(np.int64), 0)).mean())
-
-
-def draw(folder: Path, samples: int) -> dict[str, Any]:
-    """The learning curve of a run, images it draws, and held-out images it completes."""
-    import torch
-
-    from mnemoscope.models.generation import generate
-    from mnemoscope.training.machine import join
-    from mnemoscope.training.run import Run
-
-    run = Run.open(folder)
-    task = run.config.task
-    assert isinstance(task, Images)
-    device = join(run.config.training.device).device
-    model = run.model().to(device)
-    generator = torch.Generator(device).manual_seed(derive(0, "draw"))
-    start = torch.full((samples, 1), task.levels, device=device)
-    half = task.longest // 2
-    given = torch.from_numpy(task.batch(0, samples, seed=0, split="valid").tokens).to(device)
-    drawn = generate(model, start, task.longest, generator=generator).tokens
-    rest = generate(model, given[:, : half + 1], task.longest - half, generator=generator).tokens
-    completed = torch.cat((given[:, 1 : half + 1], rest), 1)
-    # The start token can be said, though nobody does: it would be no brightness.
-    images = {"drawn": drawn, "completed": completed}
-    return {
-        **curve(folder),
-        **{name: image.clamp(max=task.levels - 1).tolist() for name, image in images.items()},
-    }

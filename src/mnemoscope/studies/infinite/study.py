@@ -5,24 +5,19 @@ Nothing here imports torch before the study runs, so that a mistyped option show
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.report.document import Section
 from mnemoscope.studies.documents.base import POSITIONS
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.infinite.page import page
+from mnemoscope.studies.infinite.result import Attached, InfiniteResult, Measured
+from mnemoscope.studies.study import Page, Study
 from mnemoscope.studies.trials import measure_all
 
-KINDS = {
-    "signal": "∞-former's signal",
-    "transformer_xl": "Transformer-XL's cache",
-    "both": "cache and signal",
-}
-TEXTS = ("made-up", "topics")
+Text = Literal["made-up", "topics"]
 
 
 class InfiniteStudy(Study):
@@ -34,12 +29,14 @@ class InfiniteStudy(Study):
         "and only the memory is trained. Does its own past help it more than none, and more than "
         "the past of another text?"
     )
+    Result: ClassVar[type] = InfiniteResult
+    page: ClassVar[Page] = staticmethod(page)
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "paper": {"steps": 3000, "base_steps": 4000, "seeds": 5, "topic_read": 100_000},
     }
 
-    words: int = Field(64, ge=4, description="words of the made-up language")
+    vocab_size: int = Field(64, ge=4, description="words of the made-up language")
     own: int = Field(8, ge=2, description="of which each made-up text uses its own few")
     window: int = Field(16, ge=4, description="tokens of a window of made-up text")
     topic_window: int = Field(64, ge=4, description="tokens of a window of help topics")
@@ -55,8 +52,8 @@ class InfiniteStudy(Study):
 
     @model_validator(mode="after")
     def _few(self) -> Self:
-        if self.own >= self.words:
-            raise ValueError(f"own={self.own} must be less than words={self.words}")
+        if self.own >= self.vocab_size:
+            raise ValueError(f"own={self.own} must be less than vocab_size={self.vocab_size}")
         if self.topic_read < 2 * self.topic_window:
             raise ValueError(
                 f"topic_read={self.topic_read} is less than two windows of {self.topic_window}"
@@ -68,32 +65,29 @@ class InfiniteStudy(Study):
             )
         return self
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+    @property
+    def models(self) -> dict[str, tuple[Text, int]]:
+        """The models that memories are attached to: what they read, and their seed."""
+        texts: tuple[Text, ...] = ("made-up", "topics")
+        return {f"{text} seed {s}": (text, s) for text in texts for s in range(self.seeds)}
+
+    def run(self, folder: Path, jobs: int) -> InfiniteResult:
         """Train every kind of memory on both texts and measure each."""
         from mnemoscope.studies.documents.base import small_model
+        from mnemoscope.studies.infinite.measure import measure
 
         small_model(folder / "small", steps=self.base_steps)
-        names = [f"{text} seed {seed}" for text in TEXTS for seed in range(self.seeds)]
-        measure = partial(_measure, self, folder)
-        found = measure_all(names, measure, folder / "fits", jobs, "past")
-        return {
-            "fits": {
-                f"{text} {kind}": [found[f"{text} seed {s}"][kind] for s in range(self.seeds)]
-                for text in TEXTS
-                for kind in KINDS
-            },
-            **{key: getattr(self, key) for key in ("words", "own", "window", "topic_window")},
-        }
+        each = partial(measure, self, folder)
+        found = measure_all([*self.models], each, folder / "fits", jobs, "infinite", kind=Measured)
 
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        """Say and draw what was seen."""
-        from mnemoscope.studies.infinite import page as past_page
+        def attached(text: Text) -> Attached:
+            return Attached(tuple(found[n] for n, (read, _) in self.models.items() if read == text))
 
-        return past_page.tell(result)
-
-
-def _measure(study: InfiniteStudy, folder: Path, name: str) -> dict[str, Any]:
-    from mnemoscope.studies.infinite.fits import measure
-
-    text, _, seed = name.split()
-    return measure(study, folder, text, int(seed))
+        return InfiniteResult(
+            vocab_size=self.vocab_size,
+            own=self.own,
+            window=self.window,
+            topic_window=self.topic_window,
+            made_up=attached("made-up"),
+            topics=attached("topics"),
+        )

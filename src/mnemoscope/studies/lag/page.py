@@ -3,67 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mnemoscope.plots.figure import Reference, Region, Series, lines
-from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.lag.closeups import gates_section, spelling_section
-from mnemoscope.studies.sentences import SIGNS, ranked
+from mnemoscope.plots.figure import Reference, Region, Series, bars, heatmap, lines
+from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.lag.result import LETTERS, WORD, GatesSeen, LagResult
+from mnemoscope.studies.sentences import SIGNS, banded, edge_of_sweep, ranked, spread
 from mnemoscope.studies.study import label
 
-Floats = NDArray[np.float64]
+ACROSS = "wait (tokens between showing and asking)"
 
 
-def tell(result: dict[str, Any], runs: Path) -> Sequence[Section]:
+def page(result: LagResult) -> list[Section]:
     """Build the sections of the page."""
-    return [
-        _recall(result),
-        _sweep(result),
-        _sizes(result),
-        gates_section(result, runs),
-        spelling_section(result),
-    ]
+    return [_recall(result), _sweep(result), _sizes(result), _gates(result), _spelling(result)]
 
 
-def curves(result: dict[str, Any], memory: str, what: str) -> Floats:
-    """``accuracy`` or ``bits`` of one memory at its chosen learning rate, (seeds, waits).
-
-    A training that diverged counts as knowing nothing.
-    """
-    lost = 1 / result["symbols"] if what == "accuracy" else 0.0
-    nothing = [lost] * len(result["waits"])
-    rate = result["models"][memory]["lr"]
-    rows = [r for r in result["trials"] if r["memory"] == memory and r["lr"] == rate]
-    return np.array([row.get(what, nothing) for row in rows])
-
-
-def half_lives(result: dict[str, Any], memory: str) -> list[int]:
-    """Per seed, the longest wait up to which accuracy stays half-way above chance; 0 if none."""
-    chance = 1 / result["symbols"]
-    lives = []
-    for accuracy in curves(result, memory, "accuracy"):
-        life = 0
-        for wait, value in zip(result["waits"], accuracy, strict=True):
-            if value < (1 + chance) / 2:
-                break
-            life = wait
-        lives.append(life)
-    return lives
-
-
-def ranking(result: dict[str, Any], wait: int) -> str:
+def ranking(result: LagResult, wait: int) -> str:
     """Order the memories at one wait."""
-    place = result["waits"].index(wait)
-    return ranked({label(m): curves(result, m, "accuracy")[:, place] for m in result["models"]})
+    place = result.waits.index(wait)
+    return ranked({label(m): result.accuracy(m)[:, place] for m in result.models})
 
 
-def _lived(result: dict[str, Any], memory: str) -> str:
-    lives, longest = half_lives(result, memory), result["waits"][-1]
+def _lived(result: LagResult, memory: str) -> str:
+    lives, longest = result.half_lives(memory), result.waits[-1]
     low, high = min(lives), max(lives)
     if low == longest:
         return f"{label(memory)} still recalls after {longest} tokens, the longest wait tested"
@@ -73,22 +37,24 @@ def _lived(result: dict[str, Any], memory: str) -> str:
     return f"{label(memory)} stays above half-way to chance for {span}"
 
 
-def _recall(result: dict[str, Any]) -> Section:
-    waits, trained = result["waits"], result["trained"]
-    chance, most = 1 / result["symbols"], result["items"] * math.log2(result["symbols"])
-    seeds = len(curves(result, next(iter(result["models"])), "accuracy"))
+def _recall(result: LagResult) -> Section:
+    waits, trained = result.waits, result.trained
+    chance, most = 1 / result.symbols, result.items * math.log2(result.symbols)
+    seeds = len(result.accuracy(next(iter(result.models))))
+    accuracy, accuracy_rows = _curves(result, "accuracy")
+    bits, bits_rows = _curves(result, "bits")
     inside = max(wait for wait in waits if wait <= trained)
     seen = [
         f"Order after a wait of {inside}, the longest tested within what was trained: "
         f"{ranking(result, inside)}.",
         f"Order after {waits[-1]} tokens: {ranking(result, waits[-1])}.",
-        f"{SIGNS} " + "; ".join(_lived(result, memory) for memory in result["models"]) + ".",
+        f"{SIGNS} " + "; ".join(_lived(result, memory) for memory in result.models) + ".",
     ]
     beyond = _beyond(result, inside)
     if beyond:
         seen.append(beyond)
     region = Region(waits[0], trained, "waits seen in training")
-    spread = f"Line: mean of {seeds} seeds; band: lowest to highest seed."
+    band = f"Line: mean of {seeds} seeds; band: lowest to highest seed."
     return Section(
         "What was seen",
         [
@@ -96,22 +62,22 @@ def _recall(result: dict[str, Any]) -> Section:
             Figure(
                 "Recall against wait",
                 lines(
-                    _series(result, "accuracy"),
-                    "wait (tokens between showing and asking)",
+                    accuracy,
+                    ACROSS,
                     "accuracy",
                     references=[Reference(chance, "chance")],
                     region=region,
                     log_x=True,
                     y_range=(0, 1.03),
                 ),
-                f"Share of symbols repeated correctly. {spread}",
-                _rows(result, "accuracy"),
+                f"Share of symbols repeated correctly. {band}",
+                accuracy_rows,
             ),
             Figure(
                 "Bits against wait",
                 lines(
-                    _series(result, "bits"),
-                    "wait (tokens between showing and asking)",
+                    bits,
+                    ACROSS,
                     "bits recalled per episode",
                     references=[Reference(most, "all that was shown")],
                     region=region,
@@ -119,21 +85,21 @@ def _recall(result: dict[str, Any]) -> Section:
                     y_range=(0, most * 1.05),
                 ),
                 "The same in bits: what the answers cost less than guessing, "
-                f"max(0, log₂ {result['symbols']} − cross-entropy) for each of "
-                f"{result['items']} symbols. {spread}",
-                _rows(result, "bits"),
+                f"max(0, log₂ {result.symbols} − cross-entropy) for each of "
+                f"{result.items} symbols. {band}",
+                bits_rows,
             ),
         ],
     )
 
 
-def _beyond(result: dict[str, Any], inside: int) -> str:
+def _beyond(result: LagResult, inside: int) -> str:
     """What became of those that had learnt the task once the wait left the trained range."""
-    here, end = result["waits"].index(inside), len(result["waits"]) - 1
+    here, end = result.waits.index(inside), len(result.waits) - 1
     kept: list[str] = []
     lost: list[str] = []
-    for memory in result["models"]:
-        accuracy = curves(result, memory, "accuracy")
+    for memory in result.models:
+        accuracy = result.accuracy(memory)
         if accuracy[:, here].mean() < 0.9:
             continue
         fell = accuracy[:, here].mean() - accuracy[:, end].mean()
@@ -146,36 +112,41 @@ def _beyond(result: dict[str, Any], inside: int) -> str:
     return "; ".join(text) + "." if text else ""
 
 
-def _series(result: dict[str, Any], what: str) -> list[Series]:
-    found = [(memory, curves(result, memory, what)) for memory in result["models"]]
-    waits = result["waits"]
-    return [Series(label(m), waits, v.mean(0), v.min(0), v.max(0)) for m, v in found]
+def _curves(result: LagResult, what: str) -> tuple[list[Series], list[dict[str, Cell]]]:
+    series, rows = [], []
+    for memory in result.models:
+        values = result.accuracy(memory) if what == "accuracy" else result.bits(memory)
+        one, table = banded(label(memory), result.waits, values, ("wait", what))
+        series.append(one)
+        rows += table
+    return series, rows
 
 
-def _rows(result: dict[str, Any], what: str) -> list[dict[str, Any]]:
-    return [
-        {"model": label(memory), "seed": seed, "wait": wait, what: value}
-        for memory in result["models"]
-        for seed, values in enumerate(curves(result, memory, what))
-        for wait, value in zip(result["waits"], values, strict=True)
-    ]
-
-
-def _sweep(result: dict[str, Any]) -> Section:
-    series, rows, diverged = [], [], 0
-    for memory in result["models"]:
-        tries = [row for row in result["trials"] if row["memory"] == memory]
-        diverged += sum("diverged" in row for row in tries)
-        rates = sorted({row["lr"] for row in tries})
-        found = [[r.get("choosing_bits", 0.0) for r in tries if r["lr"] == lr] for lr in rates]
-        values = np.array(found)
+def _sweep(result: LagResult) -> Section:
+    series, rows = [], []
+    for memory in result.models:
+        tries = result.tries(memory)
+        rates = sorted({one.lr for one in tries})
+        bits = {
+            lr: [one.asked.choosing_bits if one.asked else 0.0 for one in tries if one.lr == lr]
+            for lr in rates
+        }
+        values = np.array(list(bits.values()))
         series.append(Series(label(memory), rates, values.mean(1), values.min(1), values.max(1)))
         rows += [
-            {"model": label(memory), "lr": row["lr"], "seed": row["seed"]}
-            | {"bits": row.get("choosing_bits"), "diverged": row.get("diverged", "")}
-            for row in tries
+            {
+                "model": label(memory),
+                "lr": one.lr,
+                "seed": one.seed,
+                "bits": one.asked.choosing_bits if one.asked else None,
+                "diverged": one.diverged,
+            }
+            for one in tries
         ]
-    best = ", ".join(f"{label(m)} {facts['lr']:g}" for m, facts in result["models"].items())
+    diverged = sum(one.asked is None for one in result.trainings)
+    chosen = {label(memory): facts.lr for memory, facts in result.models.items()}
+    ends = edge_of_sweep(chosen, sorted({one.lr for one in result.trainings}))
+    best = ", ".join(f"{name} {lr:g}" for name, lr in chosen.items())
     means = [float(np.max(s.y) - np.min(s.y)) for s in series]
     widest = series[int(np.argmax(means))].name
     return Section(
@@ -183,7 +154,7 @@ def _sweep(result: dict[str, Any]) -> Section:
         [
             f"Each memory was trained with every learning rate and is shown above at its own best "
             f"one: {best}. The choice moves {widest} by {max(means):.1f} bits. "
-            f"Trainings that diverged: {diverged} of {len(result['trials'])}. {_edge(result)}",
+            f"Trainings that diverged: {diverged} of {len(result.trainings)}. {ends}",
             Figure(
                 "Bits against learning rate",
                 lines(
@@ -197,42 +168,24 @@ def _sweep(result: dict[str, Any]) -> Section:
     )
 
 
-def _edge(result: dict[str, Any]) -> str:
-    """Say whose best rate lies at an end of the sweep, where a better one may be just outside."""
-    rates = sorted({row["lr"] for row in result["trials"]})
-    if len(rates) < 2:
-        return "There was one rate only: nothing was swept."
-    ends = {rates[0]: "lowest", rates[-1]: "highest"}
-    at_end = [
-        f"that of {label(memory)} is the {ends[facts['lr']]} tried"
-        for memory, facts in result["models"].items()
-        if facts["lr"] in ends
-    ]
-    if not at_end:
-        return "No best rate lies at an end of the sweep."
-    return f"Of the best rates, {' and '.join(at_end)}: beyond it there may be a better one."
-
-
-def _sizes(result: dict[str, Any]) -> Section:
-    waits, trained = result["waits"], result["trained"]
+def _sizes(result: LagResult) -> Section:
+    waits, trained = result.waits, result.trained
     inside = waits.index(max(wait for wait in waits if wait <= trained))
     near, far = waits[inside], waits[-1]
-    carried, kept = [], []
-    for memory, facts in result["models"].items():
-        accuracy = curves(result, memory, "accuracy").mean(0)
-        lives = half_lives(result, memory)
-        seconds = [
-            row["seconds"]
-            for row in result["trials"]
-            if row["memory"] == memory and row["lr"] == facts["lr"] and "seconds" in row
-        ]
-        name, state = label(memory), facts["state_bytes"]
-        shape = f"{facts['layers']} × {facts['width']}"
-        carried.append([name, facts["parameters"], shape, state[inside], state[-1]])
-        life = f"{min(lives)} to {max(lives)}" if min(lives) < max(lives) else str(lives[0])
+    carried: list[list[Cell]] = []
+    kept: list[list[Cell]] = []
+    for memory, facts in result.models.items():
+        accuracy = result.accuracy(memory).mean(0)
+        lives = result.half_lives(memory)
+        tries = result.tries(memory, facts.lr)
+        seconds = [one.asked.seconds for one in tries if one.asked]
+        name, state = label(memory), facts.state_bytes
+        shape = f"{facts.layers} × {facts.width}"
+        carried.append([name, facts.parameters, shape, state[inside], state[-1]])
+        life = spread(lives)
         time = float(np.mean(seconds)) if seconds else None
-        kept.append([name, f"{facts['lr']:g}", accuracy[inside], accuracy[-1], life, time])
-    sizes = [facts["parameters"] for facts in result["models"].values()]
+        kept.append([name, f"{facts.lr:g}", accuracy[inside], accuracy[-1], life, time])
+    sizes = [facts.parameters for facts in result.models.values()]
     return Section(
         "What each carries",
         [
@@ -251,6 +204,104 @@ def _sizes(result: dict[str, Any]) -> Section:
                 kept,
                 "Half-life: longest wait up to which accuracy stays half-way between chance and "
                 "1, by seed. Training time of one model on one thread.",
+            ),
+        ],
+    )
+
+
+def _gates(result: LagResult) -> Section:
+    parts: list[str | Figure] = [
+        "One episode seen from inside, at the first layer of the first seed. A forget gate (LSTM) "
+        "or an update gate (GRU) near 1 keeps what the unit holds, near 0 replaces it.",
+    ]
+    for memory, seen in result.gates.items():
+        parts += _gates_of(label(memory), seen, result.items)
+    return Section("Gates over time", parts)
+
+
+def _gates_of(name: str, seen: GatesSeen, items: int) -> list[str | Figure]:
+    gate = seen.keeping
+    keeping = np.array(seen.means[seen.names.index(gate)])
+    steps = range(len(keeping))
+    series: list[Series] = []
+    rows: list[dict[str, Cell]] = []
+    for one, mean, low, high in zip(seen.names, seen.means, seen.lows, seen.highs, strict=True):
+        series.append(Series(one, steps, mean, low, high))
+        bounds = zip(steps, mean, low, high, strict=True)
+        rows += [{"token": t, "gate": one, "mean": m, "low": a, "high": b} for t, m, a, b in bounds]
+    units = np.array(seen.example).T
+    # Units that behave alike stand together.
+    order = np.argsort(units.mean(1))
+    return [
+        f"{name}: the {gate} gate is at {keeping[:items].mean():.2f} on average while symbols are "
+        f"shown, {keeping[items:-items].mean():.2f} during the wait and "
+        f"{keeping[-items:].mean():.2f} while answering.",
+        Figure(
+            f"{name} gates",
+            lines(series, "token", "gate", y_range=(-1.05, 1.05)),
+            f"All gates of the {name} over one length of episode (0 to {items - 1} show symbols, "
+            f"the last {items} ask). Line: mean over units and 32 episodes; band: all but the "
+            "lowest and highest tenth of them.",
+            rows,
+        ),
+        Figure(
+            f"{name} {gate} gate by unit",
+            heatmap(
+                units[order],
+                seen.read,
+                [f"unit {unit}" for unit in order],
+                "token read",
+                "unit",
+                gate,
+                z_range=(0, 1),
+            ),
+            f"The {gate} gate of every unit in one episode: letters are symbols, dots are noise, "
+            "question marks ask.",
+            [
+                {"token": t, "unit": unit, gate: value}
+                for t, values in enumerate(seen.example)
+                for unit, value in enumerate(values)
+            ],
+        ),
+    ]
+
+
+def _spelling(result: LagResult) -> Section:
+    """What each memory expects after the first letters of a word."""
+    series: list[Series] = []
+    rows: list[dict[str, Cell]] = []
+    said: list[str] = []
+    for memory, chances in result.spelling.items():
+        last = np.array(chances)[:, -1]  # (seeds, letters), having read all but the last letter
+        series.append(Series(label(memory), LETTERS, last.mean(0), last.min(0), last.max(0)))
+        right = last[:, LETTERS.index(WORD[-1])]
+        said.append(f"{label(memory)} {right.mean():.2f}")
+        rows += [
+            {
+                "model": label(memory),
+                "seed": seed,
+                "read": WORD[: t + 1],
+                "next": letter,
+                "probability": chance,
+            }
+            for seed, table in enumerate(chances)
+            for t, row in enumerate(table)
+            for letter, chance in zip(LETTERS, row, strict=True)
+        ]
+    opening = (
+        f"Tiny models of each kind learnt the word “{WORD}” letter by letter, in few steps. After "
+        "“hel” comes l, after “hell” comes o: the letter just read is the same, only memory tells "
+        f"them apart. Probability of o after “hell”: {', '.join(said)}."
+    )
+    return Section(
+        "The next letter of a word",
+        [
+            opening,
+            Figure(
+                "Next letter after hell",
+                bars(series, "next letter", "probability", y_range=(0, 1.03)),
+                "What each model expects after “hell”. Whiskers: lowest to highest seed.",
+                rows,
             ),
         ],
     )

@@ -9,7 +9,6 @@ Nothing here imports torch before the study runs, so that a mistyped option show
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,13 +20,13 @@ from pydantic import Field, model_validator
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.data.copy import Copy
-from mnemoscope.report.document import Section
-from mnemoscope.studies.study import Study
-from mnemoscope.studies.trials import Trial, run_trials
-from mnemoscope.training.config import RunConfig, Training
-
-# The learning rate is chosen on one set of held-out episodes, the curves are drawn from another.
-CHOOSING, REPORTING = 1, 2
+from mnemoscope.memories.config import ModelConfig
+from mnemoscope.studies.lag.page import page
+from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
+from mnemoscope.studies.study import Diverged, Page, Study
+from mnemoscope.studies.trials import Trial, finished, home_of, run_trials
+from mnemoscope.training.config import RunConfig
+from mnemoscope.training.config import Training as Settings
 
 
 class Lag(Study):
@@ -79,74 +78,71 @@ class Lag(Study):
             raise ValueError(f"none of the waits tested is within trained={self.trained}")
         return self
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+    Result: ClassVar[type] = LagResult
+    page: ClassVar[Page] = staticmethod(page)
+
+    def run(self, folder: Path, jobs: int) -> LagResult:
         """Train every memory × learning rate × seed and ask each after every wait."""
-        from mnemoscope.studies.lag.spelling import spell
+        from mnemoscope.studies.lag.measure import KEEPING, ask, spell, watch_gates
         from mnemoscope.studies.sizes import count, sized, state_bytes
 
-        task = Copy.make(
-            symbols=self.symbols,
-            items=self.items,
-            fillers=self.fillers,
-            lag=self.trained,
-            shortest=1,
-        )
+        shown = {"symbols": self.symbols, "items": self.items, "fillers": self.fillers}
+        task = Copy.make(**shown, lag=self.trained, shortest=1)
         models = {
             memory: sized(memory, self.parameters, vocab=task.vocab, **self._shape(memory))
             for memory in self.memories
         }
         trials = {
-            (memory, rate, seed): Trial(
-                f"{memory}-lr{rate:g}-seed{seed}",
-                RunConfig(
-                    "copy",
-                    task,
-                    memory,
-                    model,
-                    Training.make(
-                        steps=self.steps,
-                        batch=self.batch,
-                        lr=rate,
-                        seed=seed,
-                        evaluate_every=self.steps,
-                        checkpoint_every=max(200, self.steps // 5),
-                        keep=1,
-                        device=self.device,
-                    ),
-                ),
-            )
+            (memory, rate, seed): self._trial(task, memory, model, rate, seed)
             for memory, model in models.items()
             for rate in self.learning_rates
             for seed in range(self.seeds)
         }
         examine = partial(ask, waits=self.tested, trained=self.trained, episodes=self.episodes)
-        found = run_trials(list(trials.values()), folder / "runs", examine, jobs, "lag")
-        rows = [
-            {"memory": memory, "lr": rate, "seed": seed, "run": trial.name, **values}
-            for ((memory, rate, seed), trial), values in zip(trials.items(), found, strict=True)
-        ]
-        chosen = {memory: choose_rate(rows, memory) for memory in self.memories}
-        return {
-            "waits": list(self.tested),
-            "trained": self.trained,
-            "items": self.items,
-            "symbols": self.symbols,
-            "models": {
-                memory: {
-                    "parameters": count(config),
-                    "width": config.width,
-                    "layers": config.layers,
-                    "lr": chosen[memory],
-                    "state_bytes": [state_bytes(config, self.items + wait) for wait in self.tested],
-                }
+        runs = folder / "runs"
+        found = run_trials([*trials.values()], runs, examine, jobs, "lag", kind=Asked)
+        trainings = tuple(
+            Training(*key, None, one.diverged) if isinstance(one, Diverged) else Training(*key, one)
+            for key, one in zip(trials, found, strict=True)
+        )
+        chosen = {memory: choose_rate(trainings, memory) for memory in self.memories}
+        gated = {m: home_of(runs, trials[m, chosen[m], 0].name) for m in models if m in KEEPING}
+        return LagResult(
+            self.tested,
+            self.trained,
+            self.items,
+            self.symbols,
+            {
+                memory: Model(
+                    count(config),
+                    config.width,
+                    config.layers,
+                    chosen[memory],
+                    tuple(state_bytes(config, self.items + wait) for wait in self.tested),
+                )
                 for memory, config in models.items()
             },
-            "trials": rows,
-            "spelling": {
-                memory: [spell(memory, seed, **self._shape(memory)) for seed in range(self.seeds)]
+            trainings,
+            {m: watch_gates(home) for m, home in gated.items() if finished(home)},
+            {
+                memory: tuple(spell(memory, s, **self._shape(memory)) for s in range(self.seeds))
                 for memory in self.memories
             },
-        }
+        )
+
+    def _trial(self, task: Copy, memory: str, model: ModelConfig, lr: float, seed: int) -> Trial:
+        training = Settings.make(
+            steps=self.steps,
+            batch=self.batch,
+            lr=lr,
+            seed=seed,
+            evaluate_every=self.steps,
+            checkpoint_every=max(200, self.steps // 5),
+            keep=1,
+            device=self.device,
+        )
+        config = RunConfig("copy", task, memory, model, training)
+        return Trial(f"{memory}-lr{lr:g}-seed{seed}", config)
 
     def _shape(self, memory: str) -> dict[str, Any]:
         """What a memory needs to have a chance at the task, by the options it has."""
@@ -156,44 +152,11 @@ class Lag(Study):
         # One layer of attention cannot tell "the second symbol" from "a symbol".
         return {**options, "layers": 2} if "heads" in fields else options
 
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        """Say and draw what was seen."""
-        from mnemoscope.studies.lag import page as lag_page
 
-        return lag_page.tell(result, folder / "runs")
-
-
-def ask(folder: Path, waits: Sequence[int], trained: int, episodes: int) -> dict[str, Any]:
-    """Ask a trained model after every wait: accuracy and bits per episode."""
-    from mnemoscope.training.evaluate import evaluate
-    from mnemoscope.training.machine import join
-    from mnemoscope.training.run import Run
-
-    run = Run.open(folder)
-    task = run.config.task
-    model = run.model().to(join(run.config.training.device).device)
-    assert isinstance(task, Copy)
-    size = min(64, episodes)
-    batches = math.ceil(episodes / size)
-
-    def bits(wait: int, seed: int) -> tuple[float, float]:
-        score = evaluate(model, task.at(wait), batches=batches, size=size, seed=seed)
-        return score.accuracy, task.items * score.bits(task.symbols)
-
-    reported = [bits(wait, REPORTING) for wait in waits]
-    choosing = [bits(wait, CHOOSING)[1] for wait in waits if wait <= trained]
-    return {
-        "accuracy": [accuracy for accuracy, _ in reported],
-        "bits": [recalled for _, recalled in reported],
-        "choosing_bits": float(np.mean(choosing)),
-        "seconds": sum(entry.get("seconds", 0.0) for entry in run.metrics()),
-    }
-
-
-def choose_rate(rows: Sequence[dict[str, Any]], memory: str) -> float:
+def choose_rate(trainings: Sequence[Training], memory: str) -> float:
     """The learning rate with the most bits within the trained waits, mean over seeds."""
     scores: dict[float, list[float]] = {}
-    for row in rows:
-        if row["memory"] == memory:
-            scores.setdefault(row["lr"], []).append(row.get("choosing_bits", 0.0))
+    for one in trainings:
+        if one.memory == memory:
+            scores.setdefault(one.lr, []).append(one.asked.choosing_bits if one.asked else 0.0)
     return max(scores, key=lambda rate: float(np.mean(scores[rate])))

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
-from mnemoscope.lenses.attention_maps import LooksResult
 from mnemoscope.plots.figure import Reference
 from mnemoscope.plots.images import slider, tiles
-from mnemoscope.report.document import Figure, Section
-from mnemoscope.studies.contest_page import (
+from mnemoscope.report.document import Cell, Figure, Section
+from mnemoscope.studies.contest.page import (
     costs,
     curves,
     differences,
@@ -20,31 +15,29 @@ from mnemoscope.studies.contest_page import (
     hops_section,
     order,
     rates,
-    watch,
 )
+from mnemoscope.studies.contest.result import ContestResult
+from mnemoscope.studies.patterns.result import PatternsResult
 from mnemoscope.studies.sentences import FEWER
 
-# Tokens of the map that is drawn: more would only make its grid too fine to see.
-DRAWN = 64
 
-
-def tell(result: dict[str, Any], runs: Path, stride: int, summaries: int) -> Sequence[Section]:
+def page(result: PatternsResult) -> list[Section]:
     """Build the sections of the page."""
-    seen = watch(result, runs)
+    contest = result.contest
     return [
-        _quality(result),
-        _looks(seen),
-        hops_section(stride, summaries, rows=3),
-        costs(result, "byte"),
+        _quality(contest, result.counted),
+        _attention(contest),
+        hops_section(contest.stride, contest.summaries, rows=3),
+        costs(contest, "byte"),
     ]
 
 
-def _quality(result: dict[str, Any]) -> Section:
-    first = next(iter(result["models"]))
-    counted = [Reference(bits, name) for name, bits in result["counted"].items()]
+def _quality(result: ContestResult, counts: dict[str, float]) -> Section:
+    first = next(iter(result.models))
+    counted = [Reference(bits, name) for name, bits in counts.items()]
     told = [
         f"Held-out bits per byte, best first: {order(result)}. {FEWER}",
-        "; ".join(differences(result, first)) + "." if len(result["models"]) > 1 else "",
+        "; ".join(differences(result, first)) + "." if len(result.models) > 1 else "",
         rates(result),
     ]
     return Section(
@@ -61,31 +54,34 @@ def _quality(result: dict[str, Any]) -> Section:
     )
 
 
-def _looks(seen: dict[str, LooksResult]) -> Section:
-    pages, table = {}, []
-    for layer in range(len(next(iter(seen.values())).patterns)):
-        maps = {name: one.weights[layer, :DRAWN, :DRAWN] for name, one in seen.items()}
+def _attention(result: ContestResult) -> Section:
+    pages = {}
+    table: list[dict[str, Cell]] = []
+    depth = max(len(one.maps) for one in result.attended.values())
+    for layer in range(depth):
+        maps = {name: np.array(one.maps[layer], float) for name, one in result.attended.items()}
         past = np.tri(len(next(iter(maps.values()))), dtype=np.bool_)
         # Weights fall off steeply: their root shows the faint ones too.
         pictures = [np.where(past, np.sqrt(weights), np.nan) for weights in maps.values()]
         pages[str(layer + 1)] = tiles([pictures], [""], list(maps), "√weight")
         table += [
-            {"model": name, "layer": layer + 1, "looking": i, "looked at": j, "weight": weight}
+            {"model": name, "layer": layer + 1, "query": i, "key": j, "weight": weight}
             for name, weights in maps.items()
             for (i, j), weight in np.ndenumerate(weights)
             if weight > 0
         ]
     return Section(
-        "Where the layers look",
+        "Where the layers attend",
         [
-            f"Who looks (down) at whom (across) among the first {len(past)} bytes of a passage, "
-            "averaged over heads and held-out passages. Move the slider through the depth.",
+            f"Attention weights of queries (down) on keys (across) among the first {len(past)} "
+            "bytes of a passage, averaged over heads and held-out passages. Move the slider "
+            "through the depth.",
             Figure(
                 "Bytes looked at by depth",
                 slider(pages, "layer"),
-                "First seed of each model. Shades are roots of weights, so that faint looks show.",
+                "First seed of each model. Shades are roots of weights, so that faint ones show.",
                 table,
             ),
-            *distances(seen, "bytes"),
+            *distances(result, "bytes"),
         ],
     )

@@ -8,7 +8,7 @@ Nothing here imports torch before the study runs, so that a mistyped option show
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,8 +16,11 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from mnemoscope.data.passages import Passages
-from mnemoscope.report.document import Section
-from mnemoscope.studies.contest import Contest
+from mnemoscope.studies.contest.options import Contest
+from mnemoscope.studies.contest.result import Curve
+from mnemoscope.studies.patterns.page import page
+from mnemoscope.studies.patterns.result import DRAWN, PatternsResult
+from mnemoscope.studies.study import Page
 
 
 class Reading(Contest):
@@ -60,19 +63,24 @@ class Reading(Contest):
             raise ValueError(f"a stride of {self.stride} is longer than a passage ({self.length})")
         return self
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+    Result: ClassVar[type] = PatternsResult
+    page: ClassVar[Page] = staticmethod(page)
+
+    def run(self, folder: Path, jobs: int) -> PatternsResult:
         """Train every pattern × seed and measure bits per byte."""
+        from mnemoscope.studies.contest.measure import attended, curve
+
         options = {"source": self.source, "unit": "bytes", "length": self.length}
         task = Passages.make(**options)
         models = self.contestants(task.vocab, self.stride, context=self.length)
-        result = self.compete("passages", task, models, self.held_out, folder, jobs)
-        return {**result, "counted": counted_bits(task)}
-
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        """Say and draw what was seen."""
-        from mnemoscope.studies.patterns import page as patterns_page
-
-        return patterns_page.tell(result, folder / "runs", self.stride, self.summaries)
+        result, firsts = self.compete(
+            "passages", task, models, self.held_out, folder, jobs, curve, Curve
+        )
+        seen = {}
+        for name, (home, _) in firsts.items():
+            one, weights = attended(home)
+            seen[name] = replace(one, maps=weights[:, :DRAWN, :DRAWN].tolist())
+        return PatternsResult(replace(result, attended=seen), counted_bits(task))
 
 
 def counted_bits(task: Passages) -> dict[str, float]:

@@ -12,19 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mnemoscope.plots.figure import Reference, Region, Series, lines
-from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.retention.checks import cost, limits, order, rates, sheet
+from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.retention.controls import by_family, cost, limits, order, rates
 from mnemoscope.studies.retention.result import (
-    Floats,
-    Result,
-    asked_at,
-    curves,
+    Along,
+    Examined,
+    Memory,
+    Point,
+    RetentionResult,
     front,
-    known,
-    label,
-    points,
-    rows,
-    span,
 )
 from mnemoscope.studies.sentences import SIGNS, ranked
 
@@ -36,29 +32,19 @@ COLUMNS = ["model", "size", "parameters", "bytes", "bits", "bits/byte", "bits/MF
 COLUMNS += ["half-life", "horizon"]
 
 
-def tell(result: Result) -> Sequence[Section]:
+def page(result: RetentionResult) -> list[Section]:
     """Build the sections of the page."""
-    done, planned = len(result["trials"]), result["planned"]
-    begun = [] if done >= planned else [_unfinished(result)]
-    if not known(result):
+    begun = [] if len(result.trials) >= result.planned else [_unfinished(result)]
+    if not result.known:
         return begun
-    return [
-        *begun,
-        _by_age(result),
-        _by_bytes(result),
-        _by_load(result),
-        cost(result),
-        order(result),
-        rates(result),
-        limits(result),
-    ]
+    parts = (_by_age, _by_bytes, _by_load, cost, order, rates, limits)
+    return [*begun, *(part(result) for part in parts)]
 
 
-def _unfinished(result: Result) -> Section:
-    done, planned = len(result["trials"]), result["planned"]
-    some = [label(result, name) for name in result["memories"] if name not in known(result)]
+def _unfinished(result: RetentionResult) -> Section:
+    some = [memory.label for memory in result.memories if memory not in result.known]
     missing = f" Nothing is known yet of {', '.join(some)}." if some else ""
-    seeds = [len(rows(result, n, result["memories"][n]["middle"])) for n in known(result)]
+    seeds = [len(result.chosen(memory, memory.middle)) for memory in result.known]
     fewest = ""
     if seeds:
         many = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else str(seeds[0])
@@ -66,59 +52,60 @@ def _unfinished(result: Result) -> Section:
     return Section(
         "Not finished",
         [
-            f"{done} of {planned} trainings are done; what follows is the best so far, with "
-            f"learning rates that may still change.{fewest}{missing} Reload this page to see more; "
-            "the command below goes on with a study that was stopped."
+            f"{len(result.trials)} of {result.planned} trainings are done; what follows is the "
+            f"best so far, with learning rates that may still change.{fewest}{missing} Reload this "
+            "page to see more; the command below goes on with a study that was stopped."
         ],
     )
 
 
-def _banded(result: Result, memory: str, style: int, x: Any, values: Floats) -> Series:
-    return Series(
-        label(result, memory), x, values.mean(0), values.min(0), values.max(0), style=style
-    )
+def _curves(result: RetentionResult, along: Along, title: str, **options: Any) -> go.Figure:
+    x = result.x(along)
 
-
-def _curve_sheet(result: Result, along: str, title: str, **options: Any) -> Any:
-    x = asked_at(result, along)
-
-    def draw(names: list[str]) -> go.Figure:
-        series = [
-            _banded(result, name, style, x, curves(result, name, along))
-            for style, name in enumerate(names)
-        ]
+    def draw(memories: list[Memory]) -> go.Figure:
+        series = []
+        for style, memory in enumerate(memories):
+            bits = result.bits(memory, along)
+            ends = bits.mean(0), bits.min(0), bits.max(0)
+            series.append(Series(memory.label, x, *ends, style=style))
         return lines(series, title, "bits recalled", **options)
 
-    return sheet(result, draw)
+    return by_family(result, draw)
 
 
-def _curve_rows(result: Result, along: str) -> list[dict[str, Any]]:
+def _curve_rows(result: RetentionResult, along: Along) -> list[dict[str, Cell]]:
     return [
-        {"model": label(result, row["memory"]), "size": row["size"], "lr": row["lr"]}
-        | {"seed": row["seed"], along: x}
-        | {name: row["curves"][along][name][place] for name in ("bits", "blanked", "shuffled")}
-        | {"bytes": row["curves"][along]["bytes"][place]}
-        for memory in known(result)
-        for size in result["memories"][memory]["sizes"]
-        for row in rows(result, memory, size)
-        if "curves" in row
-        for place, x in enumerate(row["curves"][along]["x"])
+        {
+            "model": memory.label,
+            "size": one.size,
+            "lr": one.lr,
+            "seed": one.seed,
+            along: x,
+            "bits": curve.bits[at],
+            "blanked": curve.blanked[at],
+            "shuffled": curve.shuffled[at],
+            "bytes": curve.bytes[at],
+        }
+        for memory in result.known
+        for size in memory.sizes
+        for one in result.chosen(memory, size)
+        if isinstance(one.found, Examined)
+        for curve in [one.found.curves[along]]
+        for at, x in enumerate(curve.x)
     ]
 
 
-def _by_age(result: Result) -> Section:
-    ages = asked_at(result, "age")
-    most = math.log2(result["values"])
-    inside = max(age for age in ages if age < result["trained"])
+def _by_age(result: RetentionResult) -> Section:
+    ages = result.x("age")
+    most = math.log2(result.values)
+    inside = max(age for age in ages if age < result.length)
     said = [SIGNS]
     for age in dict.fromkeys((inside, ages[-1])):
-        place = ages.index(age)
-        values = {
-            label(result, name): curves(result, name, "age")[:, place] for name in known(result)
-        }
+        at = ages.index(age)
+        values = {memory.label: result.bits(memory, "age")[:, at] for memory in result.known}
         where = "the oldest age seen in training" if age == inside else "beyond all training"
         said.append(f"Bits recalled at age {age}, {where}: {ranked(values)}.")
-    figure = _curve_sheet(
+    figure = _curves(
         result,
         "age",
         "age (tokens since the write)",
@@ -134,7 +121,7 @@ def _by_age(result: Result) -> Section:
             Figure(
                 "Recall against age",
                 figure,
-                f"One of {result['age_pairs']} values is asked for once, so many tokens after it "
+                f"One of {result.age_pairs} values is asked for once, so many tokens after it "
                 f"was stored: bits recalled of {most:g}, in the middle size of each memory. Line: "
                 "mean of the seeds, band: lowest to highest; grey: all others; shaded: ages seen "
                 "in training; dashed: all there was.",
@@ -144,68 +131,68 @@ def _by_age(result: Result) -> Section:
     )
 
 
-def _by_bytes(result: Result) -> Section:
-    found = points(result)
-    best = front(found, math.log2(result["values"]) / 20)
-    most = result["pairs"] * math.log2(result["values"])
+def _by_bytes(result: RetentionResult) -> Section:
+    points = result.points
+    best = front(points, math.log2(result.values) / 20)
+    most = result.pairs * math.log2(result.values)
     edge = Series(
         "Pareto front",
-        [one["bytes"] for one in best],
-        [one["bits"].mean() for one in best],
+        [one.bytes for one in best],
+        [one.bits.mean() for one in best],
         style=FRONT,
     )
+    ends = [math.log10(end(one.bytes for one in points)) for end in (min, max)]
+    reach = [ends[0] - 0.15, ends[1] + 0.15]
 
-    def draw(names: list[str]) -> go.Figure:
+    def draw(memories: list[Memory]) -> go.Figure:
         series = []
-        for style, name in enumerate(names):
-            own = [one for one in found if one["memory"] == name]
-            carried, bits = [one["bytes"] for one in own], [one["bits"] for one in own]
-            middle, low, high = ([f(b) for b in bits] for f in (np.mean, np.min, np.max))
-            series.append(Series(label(result, name), carried, middle, low, high, style=style))
+        for style, memory in enumerate(memories):
+            own = [one for one in points if one.memory == memory]
+            middle, low, high = ([of(o.bits) for o in own] for of in (np.mean, np.min, np.max))
+            carried = [one.bytes for one in own]
+            series.append(Series(memory.label, carried, middle, low, high, style=style))
         figure = lines([*series, edge], "bytes carried", "bits recalled", y_range=(0, 1.06 * most))
         figure.data[-1].line.shape = "hv"  # with more bytes at hand one can still carry fewer
-        ends = [math.log10(f(one["bytes"] for one in found)) for f in (min, max)]
-        reach = [ends[0] - 0.15, ends[1] + 0.15]
         return figure.update_layout(
             xaxis={"type": "log", "dtick": 1, "range": reach}, hovermode="closest"
         )
 
     listed = "; ".join(
-        f"{label(result, one['memory'])} at {result['memories'][one['memory']]['turned']} "
-        f"{one['size']} ({one['bits'].mean():.1f} bits in {one['bytes']:.0f} bytes)"
-        for one in best
+        f"{_named(one)} ({one.bits.mean():.1f} bits in {one.bytes:.0f} bytes)" for one in best
     )
-    densest = max(found, key=lambda one: one["bits"].mean() / one["bytes"])
-    ratio = densest["bits"].mean() / densest["bytes"]
-    table = [_facts(result, one) for one in found]
+    densest = max(points, key=lambda one: one.bits.mean() / one.bytes)
     return Section(
         "Bits for bytes",
         [
             f"No model has more bits in as few bytes than these, from small to large: "
             f"{listed or 'none'}.",
-            f"Most bits per byte: {label(result, densest['memory'])} at "
-            f"{result['memories'][densest['memory']]['turned']} {densest['size']}, with "
-            f"{ratio:.3f} of the 8 bits that a byte can hold.",
+            f"Most bits per byte: {_named(densest)}, with "
+            f"{densest.bits.mean() / densest.bytes:.3f} of the 8 bits that a byte can hold.",
             Figure(
                 "Recall against bytes",
-                sheet(result, draw),
+                by_family(result, draw),
                 f"Most bits recalled of one episode, of at most {most:g}, against the bytes that "
                 "one stream carries while the questions come. A point is a size; band: lowest to "
                 "highest seed; grey: all others.",
                 [
-                    {"model": label(result, one["memory"]), "size": one["size"]}
-                    | {"bytes": one["bytes"], "seed": seed, "bits": float(bits)}
-                    | {"on the front": str(one in best).lower()}
-                    for one in found
-                    for seed, bits in enumerate(one["bits"])
+                    {
+                        "model": one.memory.label,
+                        "size": one.size.value,
+                        "bytes": one.bytes,
+                        "seed": seed,
+                        "bits": float(bits),
+                        "on the front": str(one in best).lower(),
+                    }
+                    for one in points
+                    for seed, bits in enumerate(one.bits)
                 ],
             ),
             Table(
                 "All sizes",
                 COLUMNS,
-                table,
-                "Size: width of recurrent, attention and sparse models, tokens cached of the "
-                "others. Means over seeds; half-life (age at which half of the most bits is left) "
+                [_facts(result, one) for one in points],
+                "Size: tokens cached (mem_len) of models that have a cache, width of the others. "
+                "Means over seeds; half-life (age at which half of the most bits is left) "
                 "and horizon (age from which on less than a twentieth of an answer is left): "
                 "lowest to highest seed, – where there was nothing to lose.",
             ),
@@ -213,45 +200,55 @@ def _by_bytes(result: Result) -> Section:
     )
 
 
-def _facts(result: Result, one: dict[str, Any]) -> list[Any]:
-    facts = result["memories"][one["memory"]]
-    here = [row for row in rows(result, one["memory"], one["size"]) if "curves" in row]
-    parameters = facts["parameters"][facts["sizes"].index(one["size"])]
-    bits = float(one["bits"].mean())
-    spent = float(np.mean([row["flops"] for row in here]))
-    oldest = asked_at(result, "age")[-1]
+def _named(one: Point) -> str:
+    return f"{one.memory.label} at {one.memory.sized_by} {one.size.value}"
+
+
+def _facts(result: RetentionResult, one: Point) -> list[Cell]:
+    here = result.examined(one.memory, one.size)
+    bits = float(one.bits.mean())
+    spent = float(np.mean([found.flops for found in here]))
+    oldest = result.x("age")[-1]
     return [
-        facts["label"],
-        one["size"],
-        parameters,
-        round(one["bytes"]),
+        one.memory.label,
+        one.size.value,
+        one.size.parameters,
+        round(one.bytes),
         round(bits, 2),
-        round(bits / one["bytes"], 4),
+        round(bits / one.bytes, 4),
         round(1e6 * bits / spent, 2),
-        span([row["half_life"] for row in here], oldest),
-        span([row["horizon"] for row in here], oldest),
+        age_range([found.half_life for found in here], oldest),
+        age_range([found.horizon for found in here], oldest),
     ]
 
 
-def _by_load(result: Result) -> Section:
-    items, twice = asked_at(result, "items"), asked_at(result, "overwrites")
-    most = math.log2(result["values"])
-    last = {label(result, name): curves(result, name, "items")[:, -1] for name in known(result)}
-    lost = {
-        name: curves(result, name, "overwrites")[:, 0] - curves(result, name, "overwrites")[:, -1]
-        for name in known(result)
-    }
-    worst = max(lost, key=lambda name: float(lost[name].mean()))
+def age_range(ages: Sequence[float | None], oldest: int) -> str:
+    """Lowest to highest seed; None lies beyond the oldest age, 0 had nothing to lose."""
+    ends = [math.inf if age is None else age for age in ages]
+    words = [
+        "–" if end == 0 else f">\u00a0{oldest}" if math.isinf(end) else f"{end:.0f}"
+        for end in (min(ends), max(ends))
+    ]
+    return words[0] if words[0] == words[1] else f"{words[0]} to {words[1]}"
+
+
+def _by_load(result: RetentionResult) -> Section:
+    items, twice = result.x("items"), result.x("overwrites")
+    most = math.log2(result.values)
+    last = {memory.label: result.bits(memory, "items")[:, -1] for memory in result.known}
+    overwritten = {memory.label: result.bits(memory, "overwrites") for memory in result.known}
+    lost = {name: float((bits[:, 0] - bits[:, -1]).mean()) for name, bits in overwritten.items()}
+    worst = max(lost, key=lambda name: lost[name])
     return Section(
         "More to keep, and values that change",
         [
             f"With {items[-1]} items stored, each asked once: {ranked(last)}, of "
             f"{items[-1] * most:g} bits.",
-            f"{twice[-1]} of {result['age_pairs']} items written twice cost "
-            f"{label(result, worst)} most, {lost[worst].mean():.1f} bits.",
+            f"{twice[-1]} of {result.age_pairs} items written twice cost "
+            f"{worst} most, {lost[worst]:.1f} bits.",
             Figure(
                 "Recall against items",
-                _curve_sheet(
+                _curves(
                     result, "items", "items stored",
                     log_x=True, y_range=(0, 1.06 * items[-1] * most),
                 ),
@@ -261,12 +258,12 @@ def _by_load(result: Result) -> Section:
             ),
             Figure(
                 "Recall against overwrites",
-                _curve_sheet(
+                _curves(
                     result, "overwrites", "items overwritten",
-                    references=[Reference(result["age_pairs"] * most, "all there was")],
-                    y_range=(0, 1.06 * result["age_pairs"] * most),
+                    references=[Reference(result.age_pairs * most, "all there was")],
+                    y_range=(0, 1.06 * result.age_pairs * most),
                 ),
-                f"The same with {result['age_pairs']} items, some of them written twice; the later "
+                f"The same with {result.age_pairs} items, some of them written twice; the later "
                 "value counts. Dashed: all there was.",
                 _curve_rows(result, "overwrites"),
             ),

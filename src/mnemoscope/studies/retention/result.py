@@ -1,68 +1,230 @@
-"""Reads the result of the study `retention`: curves, sizes, the front, what is stable.
+"""The result of the study `retention`, and what its page derives from it.
 
-A result may not be whole yet; what is not there is left out.
+A result may not be whole yet: then some trials are missing, and what they would say is left out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.studies.study import Diverged
+
 Floats = NDArray[np.float64]
-Result = dict[str, Any]
+Along = Literal["age", "items", "overwrites"]
 
 
-def rows(result: Result, memory: str, size: int) -> list[dict[str, Any]]:
-    """The trainings of one memory in one size at its best learning rate, seed by seed."""
-    rate = result["memories"][memory]["lr"]
-    found = [
-        row
-        for row in result["trials"]
-        if (row["memory"], row["size"], row["lr"]) == (memory, size, rate)
-    ]
-    return sorted(found, key=lambda row: int(row["seed"]))
+@dataclass(frozen=True)
+class Curve:
+    """Bits recalled per episode along one thing, one entry a point.
 
-
-def curves(result: Result, memory: str, along: str, what: str = "bits") -> Floats:
-    """One kind of curve of a memory in its middle size, (seeds, points).
-
-    A training that diverged counts as knowing nothing.
+    low, high  95 % bootstrap interval over episodes
+    blanked    the same after the state was emptied when the writes were over
+    shuffled   the same answers held against another episode's values
+    most       what there was to recall
+    accuracy   share of questions whose likeliest answer is right
+    bytes      carried when the segment of a question begins, mean over questions
+    narrowest  the least that was carried between the last write and the last question
     """
-    found = rows(result, memory, result["memories"][memory]["middle"])
-    nothing = [0.0] * len(asked_at(result, along))
-    return np.array([row["curves"][along][what] if "curves" in row else nothing for row in found])
+
+    x: tuple[int, ...]
+    bits: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    blanked: tuple[float, ...]
+    shuffled: tuple[float, ...]
+    most: tuple[float, ...]
+    accuracy: tuple[float, ...]
+    bytes: tuple[float, ...]
+    narrowest: tuple[int, ...]
 
 
-def points(result: Result) -> list[dict[str, Any]]:
-    """Of every memory in every size that was trained: its bytes, and its bits (seeds,)."""
-    found = []
-    for memory in known(result):
-        for size in result["memories"][memory]["sizes"]:
-            here = [row for row in rows(result, memory, size) if "curves" in row]
-            if here:
-                bits = np.array([row["capacity"] for row in here])
-                # Seeds reach their capacity at different numbers of items: the largest counts.
-                carried = max(row["bytes"] for row in here)
-                found.append({"memory": memory, "size": size, "bytes": carried, "bits": bits})
-    return found
+@dataclass(frozen=True)
+class Examined:
+    """What the lens `retention` measured of one trained model.
+
+    half_life, horizon  in tokens; None lies beyond the oldest age, 0 had nothing to lose
+    capacity            most bits recalled of one episode, over all numbers of items
+    bytes, flops        carried, and spent, while those were asked
+    choosing            held-out loss in nats, on episodes that nothing else uses
+    """
+
+    curves: dict[Along, Curve]
+    half_life: float | None
+    horizon: float | None
+    capacity: float
+    bytes: float
+    flops: int
+    choosing: float
+    seconds: float
 
 
-def front(found: Sequence[dict[str, Any]], least: float = 0.0) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Cost:
+    """Of one stream, by how many tokens it has read: bytes carried, FLOPs of the next token."""
+
+    lengths: tuple[int, ...]
+    bytes: tuple[int, ...]
+    flops: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Size:
+    """A memory in one size; ``value`` is that of the option that sets it."""
+
+    value: int
+    parameters: int
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory that takes part; ``sized_by`` is the option of its model that sets its size."""
+
+    name: str
+    label: str
+    family: str
+    sized_by: str
+    sizes: tuple[Size, ...]
+
+    @property
+    def middle(self) -> Size:
+        """The size that the learning rate is swept in, and that curves are drawn of."""
+        return self.sizes[len(self.sizes) // 2]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One training: which, the name of its folder, and what was measured of it."""
+
+    memory: str
+    size: int
+    lr: float
+    seed: int
+    run: str
+    found: Examined | Diverged
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A memory in one size: bytes carried, and bits recalled (seeds,)."""
+
+    memory: Memory
+    size: Size
+    bytes: float
+    bits: Floats
+
+
+@dataclass(frozen=True)
+class RetentionResult:
+    """All trainings that are done, of as many as are planned.
+
+    values     different values, hence log₂ values bits an answer
+    pairs      most pairs stored in an episode
+    age_pairs  pairs stored where ages and overwrites are asked
+    length     tokens of an episode in training
+    """
+
+    values: int
+    pairs: int
+    age_pairs: int
+    length: int
+    episodes: int
+    planned: int
+    memories: tuple[Memory, ...]
+    trials: tuple[Trained, ...]
+
+    def swept(self, memory: Memory) -> dict[float, float]:
+        """Learning rates tried in the middle size with seed 0, and their held-out loss in nats.
+
+        That of a training that diverged is infinite.
+        """
+        losses = {
+            one.lr: one.found.choosing if isinstance(one.found, Examined) else math.inf
+            for one in self.trials
+            if (one.memory, one.size, one.seed) == (memory.name, memory.middle.value, 0)
+        }
+        return dict(sorted(losses.items()))
+
+    def lr(self, memory: Memory) -> float:
+        """The best learning rate so far, nan before the first training."""
+        losses = self.swept(memory)
+        return min(losses, key=lambda rate: losses[rate], default=math.nan)
+
+    def chosen(self, memory: Memory, size: Size) -> list[Trained]:
+        """Trainings in one size at the best learning rate, seed by seed."""
+        wanted = memory.name, size.value, self.lr(memory)
+        found = [one for one in self.trials if (one.memory, one.size, one.lr) == wanted]
+        return sorted(found, key=lambda one: one.seed)
+
+    def examined(self, memory: Memory, size: Size) -> list[Examined]:
+        """What was measured of them; those that diverged are left out."""
+        return [o.found for o in self.chosen(memory, size) if isinstance(o.found, Examined)]
+
+    def bits(self, memory: Memory, along: Along) -> Floats:
+        """Bits recalled by a memory in its middle size (seeds, points).
+
+        A training that diverged recalls nothing.
+        """
+        nothing = (0.0,) * len(self.x(along))
+        return np.array(
+            [
+                one.found.curves[along].bits if isinstance(one.found, Examined) else nothing
+                for one in self.chosen(memory, memory.middle)
+            ]
+        )
+
+    def x(self, along: Along) -> tuple[int, ...]:
+        """The points of one kind of curve."""
+        return next(
+            one.found.curves[along].x for one in self.trials if isinstance(one.found, Examined)
+        )
+
+    @property
+    def known(self) -> list[Memory]:
+        """Memories of which something is there in the middle size."""
+        return [memory for memory in self.memories if self.examined(memory, memory.middle)]
+
+    @property
+    def families(self) -> dict[str, list[Memory]]:
+        """Memories of a kin, under its name."""
+        found: dict[str, list[Memory]] = {}
+        for memory in self.known:
+            found.setdefault(memory.family, []).append(memory)
+        return found
+
+    @property
+    def points(self) -> list[Point]:
+        """Every memory in every size of which something is there."""
+        found = []
+        for memory in self.known:
+            for size in memory.sizes:
+                here = self.examined(memory, size)
+                if here:
+                    # Seeds reach their capacity at different numbers of items: the largest counts.
+                    carried = max(one.bytes for one in here)
+                    bits = np.array([one.capacity for one in here])
+                    found.append(Point(memory, size, carried, bits))
+        return found
+
+
+def front(points: Sequence[Point], least: float = 0.0) -> list[Point]:
     """Those that no other beats with as few bytes and as many bits, by bytes.
 
     Who recalls no more than ``least`` bits is not worth any byte.
     """
-    best, kept = least, []
-    for one in sorted(found, key=lambda p: (p["bytes"], -p["bits"].mean())):
-        if one["bits"].mean() > best:
-            best = float(one["bits"].mean())
-            kept.append(one)
-    return kept
+    best, found = least, []
+    for one in sorted(points, key=lambda point: (point.bytes, -point.bits.mean())):
+        if one.bits.mean() > best:
+            best = float(one.bits.mean())
+            found.append(one)
+    return found
 
 
 def unstable(values: dict[str, Floats]) -> list[tuple[str, str]]:
@@ -72,48 +234,3 @@ def unstable(values: dict[str, Floats]) -> list[tuple[str, str]]:
         for a, b in combinations(values, 2)
         if len({bool(x > y) for x, y in zip(values[a], values[b], strict=False)}) > 1
     ]
-
-
-def known(result: Result) -> list[str]:
-    """Memories of which something is there at the middle size."""
-    return [
-        name
-        for name, facts in result["memories"].items()
-        if any("curves" in row for row in rows(result, name, facts["middle"]))
-    ]
-
-
-def asked_at(result: Result, along: str) -> list[int]:
-    """The points of one kind of curve."""
-    row = next(row for row in result["trials"] if "curves" in row)
-    return list(row["curves"][along]["x"])
-
-
-def label(result: Result, memory: str) -> str:
-    """What a memory is called on the page."""
-    return str(result["memories"][memory]["label"])
-
-
-def families(result: Result) -> dict[str, list[str]]:
-    """Memories of a kin, under its name."""
-    found: dict[str, list[str]] = {}
-    for memory in known(result):
-        found.setdefault(result["memories"][memory]["family"], []).append(memory)
-    return found
-
-
-def middle_cost(result: Result, memory: str) -> dict[str, Any]:
-    """Bytes and FLOPs by length of a memory in its middle size."""
-    facts = result["memories"][memory]
-    found: dict[str, Any] = facts["costs"][facts["sizes"].index(facts["middle"])]
-    return found
-
-
-def span(ages: Sequence[float | None], oldest: int) -> str:
-    """Lowest to highest seed; None lies beyond the oldest age, 0 had nothing to lose."""
-    ends = [math.inf if age is None else age for age in ages]
-    words = [
-        "–" if end == 0 else f">\u00a0{oldest}" if math.isinf(end) else f"{end:.0f}"
-        for end in (min(ends), max(ends))
-    ]
-    return words[0] if words[0] == words[1] else f"{words[0]} to {words[1]}"

@@ -9,66 +9,35 @@ Nothing here imports torch before the study runs, so that a mistyped option show
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
-from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.core.registry import MEMORY_NAMES, find
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import MEMORY_NAMES
 from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.retention.episodes import RetentionOptions, questions
-from mnemoscope.report.document import Section
-from mnemoscope.studies.study import Share, Study
+from mnemoscope.studies.retention.contestants import Contestant
+from mnemoscope.studies.retention.page import page
+from mnemoscope.studies.retention.result import (
+    Examined,
+    Memory,
+    RetentionResult,
+    Trained,
+)
+from mnemoscope.studies.study import Diverged, Page, Share, Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training
 
+if TYPE_CHECKING:
+    from mnemoscope.memories.config import ModelConfig
 
-@dataclass(frozen=True)
-class Contestant:
-    """A memory of the study: what it is called, its kin, its options, and what sets its size.
-
-    ``turned`` is the option of the model, ``sizes`` the option of the study with its values.
-    """
-
-    memory: str
-    label: str
-    family: str
-    options: dict[str, Any]
-    turned: str
-    sizes: str
-
-
-HEADS = {"heads": 2, "mlp_ratio": 2.0}
-VECTOR, TOKENS, QUEUE, SIGNAL = "one vector", "every token", "a queue", "a signal"
-CONTESTANTS = {
-    "rnn": Contestant("rnn", "RNN", VECTOR, {}, "width", "widths"),
-    "lstm": Contestant("lstm", "LSTM", VECTOR, {}, "width", "widths"),
-    "gru": Contestant("gru", "GRU", VECTOR, {}, "width", "widths"),
-    "transformer": Contestant("transformer", "Transformer", TOKENS, HEADS, "width", "token_widths"),
-    # A grid is crossed in two steps, so sparse attention needs a second layer.
-    "strided": Contestant(
-        "sparse", "strided", TOKENS, HEADS | {"layers": 2}, "width", "token_widths"
-    ),
-    "fixed": Contestant(
-        "sparse",
-        "fixed",
-        TOKENS,
-        HEADS | {"layers": 2, "pattern": "fixed"},
-        "width",
-        "token_widths",
-    ),
-    "transformer_xl": Contestant(
-        "transformer_xl", "Transformer-XL", QUEUE, HEADS, "mem_len", "kept"
-    ),
-    "compressive": Contestant("compressive", "Compressive", QUEUE, HEADS, "mem_len", "kept"),
-    "infinite": Contestant("infinite", "∞-former", SIGNAL, HEADS, "mem_len", "kept"),
-    "sticky": Contestant("infinite", "sticky", SIGNAL, HEADS | {"sticky": True}, "mem_len", "kept"),
-}
+# Memory, size, learning rate and seed of one training.
+Setting = tuple[str, int, float, int]
 
 
 class RetentionStudy(Study):
@@ -80,17 +49,19 @@ class RetentionStudy(Study):
         "its value. How many bits of all that does each memory still know, by age, and how many "
         "bytes does it carry for that?"
     )
+    Result: ClassVar[type] = RetentionResult
     live: ClassVar[bool] = True
+    page: ClassVar[Page] = staticmethod(page)
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "smoke": {
-            "widths": (8, 16), "token_widths": (4, 8), "kept": (8, 16), "steps": 2, "batch": 4,
+            "widths": (8, 16), "token_widths": (4, 8), "mem_lens": (8, 16), "steps": 2, "batch": 4,
             "seeds": 2, "pairs": 3, "overwrites": 1, "length": 24, "ages": (1, 4, 16),
             "learning_rates": (1e-3, 1e-2), "episodes": 8, "lengths": (8, 32),
         },
         "paper": {
             "widths": (16, 32, 64, 128, 256, 512), "token_widths": (16, 32, 64, 128),
-            "kept": (8, 16, 32, 64, 128, 256),
+            "mem_lens": (8, 16, 32, 64, 128, 256),
             "keys": 64, "values": 64, "pairs": 64, "overwrites": 32, "length": 1024, "stride": 32,
             "segment": 64, "steps": 30_000, "batch": 64, "learning_rates":
             (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2), "seeds": 5, "episodes": 1024,
@@ -100,21 +71,26 @@ class RetentionStudy(Study):
     }  # fmt: skip
 
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
-        tuple(CONTESTANTS), min_length=1, description="which memories to compare"
-    )
+        ("rnn", "lstm", "gru", "transformer", "strided", "fixed", "transformer_xl", "compressive",
+         "infinite", "sticky"),
+        min_length=1,
+        description="which memories to compare: any by name, and strided, fixed, sticky",
+    )  # fmt: skip
     widths: Annotated[tuple[int, ...], DISTINCT] = Field(
-        (16, 32, 64), min_length=1, description="sizes of RNN, LSTM and GRU"
+        (16, 32, 64),
+        min_length=1,
+        description="sizes of RNN, LSTM and GRU, and of others without heads",
     )
     token_widths: Annotated[tuple[int, ...], DISTINCT] = Field(
         (8, 16, 32),
         min_length=1,
-        description="sizes of the Transformer and the sparse ones; the last is the width of all "
-        "that have a cache",
+        description="sizes of the Transformer, the sparse ones and others with heads; the last is "
+        "the width of all that have a cache",
     )
-    kept: Annotated[tuple[int, ...], DISTINCT] = Field(
+    mem_lens: Annotated[tuple[int, ...], DISTINCT] = Field(
         (8, 16, 32),
         min_length=1,
-        description="sizes of the others: tokens cached, and vectors of what is older",
+        description="sizes of those that have a cache: its tokens, and vectors of what is older",
     )
     keys: int = Field(8, ge=1, description="different keys")
     values: int = Field(8, ge=2, description="different values")
@@ -142,17 +118,28 @@ class RetentionStudy(Study):
     device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
-        for name in self.memories:
-            if name not in CONTESTANTS:
-                raise ValueError(f"unknown memory {name!r}; {suggestion(name, CONTESTANTS)}")
+    def _possible(self) -> Self:
         if list(self.lengths) != sorted(set(self.lengths)) or self.lengths[0] < 1:
             raise ValueError("lengths must be increasing, from 1 on")
+        if self.ages[0] >= self.length:
+            raise ValueError(
+                f"ages must begin below length={self.length}: none is seen in training"
+            )
         try:
-            task = self.task()
-            questions(task, self.asked())
+            longest = max(one.task.length for one in questions(self.task(), self.asked()))
+            limits = {
+                name: self.model(name, size).limit
+                for name in self.memories
+                for size in self.sizes(name)
+            }
         except UserError as error:
             raise ValueError(str(error)) from error
+        for name, limit in limits.items():
+            if limit is not None and limit < longest:
+                raise ValueError(
+                    f"{name} cannot take part: it can read {limit} tokens in one stream, and the "
+                    f"longest episode has {longest}"
+                )
         return self
 
     def task(self) -> Recall:
@@ -186,33 +173,27 @@ class RetentionStudy(Study):
         )
 
     def sizes(self, name: str) -> tuple[int, ...]:
-        """What a memory's size is turned through."""
-        found: tuple[int, ...] = getattr(self, CONTESTANTS[name].sizes)
-        return found
+        """The sizes of a memory."""
+        one = Contestant.named(name)
+        if one.has_cache:
+            return self.mem_lens
+        return self.token_widths if "heads" in one.kind.model_fields else self.widths
 
-    def model(self, name: str, size: int) -> Any:
+    def model(self, name: str, size: int) -> ModelConfig:
         """The config of a memory in one size."""
-        one = CONTESTANTS[name]
-        kind = find("memory", one.memory)
-        options = {"vocab": self.task().vocab, "width": self.token_widths[-1]}
-        options |= one.options | {one.turned: size}
-        turned_too = {"compressed_len": size, "basis": size, "chunk": size, "bins": 2 * size}
-        if one.memory == "infinite":
-            del turned_too["compressed_len"]
-        if not one.options.get("sticky"):
-            del turned_too["bins"]
-        turned_too |= {"stride": self.stride, "summaries": max(1, self.stride // 4)}
-        options |= {key: value for key, value in turned_too.items() if key in kind.model_fields}
-        if "context" in kind.model_fields:
-            options["context"] = max(1024, self.length, 2 * self.ages[-1])
-        return kind.make(**options)
+        return Contestant.named(name).model(
+            size,
+            vocab=self.task().vocab,
+            width=self.token_widths[-1],
+            stride=self.stride,
+            context=max(1024, self.length, 2 * self.ages[-1]),
+        )
 
     def trial(self, name: str, size: int, rate: float, seed: int) -> Trial:
         """One training."""
-        one = CONTESTANTS[name]
-        model = self.model(name, size)
+        one = Contestant.named(name)
         # What has a cache sees a whole segment at once: only segments make it use its memory.
-        whole = "mem_len" not in type(model).model_fields
+        whole = not one.has_cache
         training = Training.make(
             steps=self.steps,
             batch=self.batch,
@@ -227,154 +208,81 @@ class RetentionStudy(Study):
             keep=1,
             device=self.device,
         )
-        config = RunConfig("recall", self.task(), one.memory, model, training)
-        return Trial(f"{name}-{one.turned}{size}-lr{rate:g}-seed{seed}", config)
+        config = RunConfig("recall", self.task(), one.memory, self.model(name, size), training)
+        home = name.replace(":", ".")  # a path of somebody else's memory
+        return Trial(f"{home}-{one.sized_by}{size}-lr{rate:g}-seed{seed}", config)
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+    def run(self, folder: Path, jobs: int) -> RetentionResult:
         """Sweep the learning rate, then train every size and seed, and ask them all."""
         return self.run_live(folder, jobs, lambda result: None)
 
-    def run_live(self, folder: Path, jobs: int, share: Share) -> dict[str, Any]:
+    def run_live(self, folder: Path, jobs: int, share: Share) -> RetentionResult:
         """The same, handing out what there is after every training."""
-        from mnemoscope.lenses.retention.cost import cost
-        from mnemoscope.lenses.streams import open_stream
-        from mnemoscope.studies.sizes import count
+        from mnemoscope.studies.retention.measure import examine
 
-        result = self._outline()
-        for name, facts in result["memories"].items():
-            models = [self.model(name, size) for size in self.sizes(name)]
-            facts["parameters"] = [count(model) for model in models]
-            facts["costs"] = [
-                _plain(cost(open_stream(model.build()), self.lengths, self.segment))
-                for model in models
-            ]
-        examine = partial(ask, asked=self.asked())
+        result = self._begun()
+        done: dict[str, Trained] = {}
 
-        def train(places: list[tuple[str, int, float, int]]) -> None:
-            trials = [self.trial(*place) for place in places]
-            known = dict(zip((trial.name for trial in trials), places, strict=True))
-            rows: dict[str, dict[str, Any]] = {row["run"]: row for row in result["trials"]}
+        def train(settings: list[Setting]) -> None:
+            trials = [self.trial(*setting) for setting in settings]
+            setting_of = dict(zip((trial.name for trial in trials), settings, strict=True))
 
-            def keep(run: str, values: dict[str, Any]) -> None:
-                name, size, rate, seed = known[run]
-                rows[run] = {"memory": name, "size": size, "lr": rate, "seed": seed, "run": run}
-                rows[run] |= values
-                result["trials"] = list(rows.values())
-                self._choose(result)
+            def keep(run: str, found: Examined | Diverged) -> None:
+                nonlocal result
+                done[run] = Trained(*setting_of[run], run, found)
+                result = replace(result, trials=tuple(done.values()))
                 share(result)
 
-            run_trials(trials, folder / "runs", examine, jobs, "retention", keep)
+            asked = partial(examine, asked=self.asked())
+            runs = folder / "runs"
+            run_trials(trials, runs, asked, jobs, "retention", keep, kind=Examined)
 
         # Seed after seed, so that a page half-way shows every memory.
         train(
             [
-                (name, self._middle(name), rate, 0)
+                (memory.name, memory.middle.value, rate, 0)
                 for rate in self.learning_rates
-                for name in self.memories
+                for memory in result.memories
             ]
         )
         train(
             [
-                (name, size, result["memories"][name]["lr"], seed)
+                (memory.name, size.value, result.lr(memory), seed)
                 for seed in range(self.seeds)
-                for name in self.memories
-                for size in self.sizes(name)
-                if (seed, size) != (0, self._middle(name))
+                for memory in result.memories
+                for size in memory.sizes
+                if (seed, size) != (0, memory.middle)
             ]
         )
-        order = [self.trial(**place).name for place in self._places(result)]
-        rank = {run: number for number, run in enumerate(order)}
-        result["trials"].sort(key=lambda row: rank[row["run"]])
-        return result
+        return replace(result, trials=tuple(sorted(result.trials, key=self._order)))
 
-    def _middle(self, name: str) -> int:
-        sizes = self.sizes(name)
-        return sizes[len(sizes) // 2]
+    def _order(self, one: Trained) -> tuple[int, ...]:
+        """The place of a training in the result, whenever it was finished."""
+        size = self.sizes(one.memory).index(one.size)
+        rate = self.learning_rates.index(one.lr)
+        return self.memories.index(one.memory), size, one.seed, rate
 
-    def _places(self, result: dict[str, Any]) -> list[dict[str, Any]]:
-        """Every training in the order of a page, whatever the order in which they finished."""
-        places = []
-        for name in self.memories:
-            rates = [*self.learning_rates]
-            for size in self.sizes(name):
-                for seed in range(self.seeds):
-                    swept = seed == 0 and size == self._middle(name)
-                    for rate in rates if swept else [result["memories"][name]["lr"]]:
-                        places.append({"name": name, "size": size, "rate": rate, "seed": seed})
-        return places
+    def _begun(self) -> RetentionResult:
+        """The result before the first training: who takes part, and what going on costs them."""
+        from mnemoscope.studies.retention.measure import measure_size
 
-    def _outline(self) -> dict[str, Any]:
-        memories = {
-            name: {
-                "label": CONTESTANTS[name].label,
-                "family": CONTESTANTS[name].family,
-                "turned": CONTESTANTS[name].turned,
-                "sizes": list(self.sizes(name)),
-                "middle": self._middle(name),
-                "lr": None,
-            }
-            for name in self.memories
-        }
+        def memory(name: str) -> Memory:
+            one = Contestant.named(name)
+            sizes = (
+                measure_size(size, self.model(name, size), self.lengths, self.segment)
+                for size in self.sizes(name)
+            )
+            return Memory(name, one.label, one.family, one.sized_by, tuple(sizes))
+
         sizes = sum(len(self.sizes(name)) for name in self.memories)
         swept = len(self.memories) * (len(self.learning_rates) - 1)
-        return {
-            "values": self.values,
-            "pairs": self.pairs,
-            "age_pairs": self.asked().pairs,
-            "trained": self.length,
-            "segment": self.segment,
-            "seeds": self.seeds,
-            "episodes": self.episodes,
-            "planned": sizes * self.seeds + swept,
-            "memories": memories,
-            "trials": [],
-        }
-
-    def _choose(self, result: dict[str, Any]) -> None:
-        """The learning rate with the lowest held-out loss at the middle size, so far."""
-        for name, facts in result["memories"].items():
-            losses = {
-                row["lr"]: row.get("choosing", float("inf"))
-                for row in result["trials"]
-                if row["memory"] == name and row["size"] == facts["middle"] and row["seed"] == 0
-            }
-            if losses:
-                facts["lr"] = min(losses, key=lambda rate: losses[rate])
-
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        """Say and draw what was seen."""
-        from mnemoscope.studies.retention import page as retention_page
-
-        return retention_page.tell(result)
-
-
-def ask(folder: Path, asked: RetentionOptions) -> dict[str, Any]:
-    """Ask a trained model everything; plain values."""
-    from mnemoscope.lenses.retention.lens import Retention
-    from mnemoscope.lenses.streams import open_stream
-    from mnemoscope.training.machine import join
-    from mnemoscope.training.run import Run
-
-    run = Run.open(folder)
-    model = run.model().to(join(run.config.training.device).device)
-    assert isinstance(run.config.task, Recall)
-    found = Retention(open_stream(model), run.config.task, asked).ask()
-    losses = [entry["valid_loss"] for entry in run.metrics() if "valid_loss" in entry]
-    return {
-        "curves": {curve.along: _plain(curve) for curve in found.curves},
-        "half_life": found.half_life.value,
-        "horizon": found.horizon.value,
-        "capacity": found.capacity,
-        "bytes": found.bytes,
-        "flops": found.flops,
-        "choosing": losses[-1],
-        "seconds": sum(entry.get("seconds", 0.0) for entry in run.metrics()),
-    }
-
-
-def _plain(found: Any) -> dict[str, Any]:
-    """The fields of a result as JSON has them."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in vars(found).items()
-    }
+        return RetentionResult(
+            values=self.values,
+            pairs=self.pairs,
+            age_pairs=self.asked().pairs,
+            length=self.length,
+            episodes=self.episodes,
+            planned=sizes * self.seeds + swept,
+            memories=tuple(memory(name) for name in self.memories),
+            trials=(),
+        )

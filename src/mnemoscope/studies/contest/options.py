@@ -9,9 +9,9 @@ Nothing here imports torch before a contest runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
@@ -19,12 +19,15 @@ from mnemoscope.core.config import DISTINCT
 from mnemoscope.data.batch import Task
 from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.memories.sparse.config import Sparse
-from mnemoscope.studies.study import Study
-from mnemoscope.studies.trials import Trial, run_trials
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.studies.contest.result import Contestant, ContestResult, Curve, Training
+from mnemoscope.studies.study import Diverged, Study
+from mnemoscope.studies.trials import Trial, home_of, run_trials
+from mnemoscope.training.config import RunConfig
+from mnemoscope.training.config import Training as Settings
 
 # Points of a learning curve.
 POINTS = 8
+C = TypeVar("C", bound=Curve)
 
 
 def step_flop(model: Sparse, length: int, batch: int) -> float:
@@ -47,7 +50,7 @@ class Contest(Study):
     patterns: Annotated[tuple[str, ...], DISTINCT] = Field(
         ("dense", "strided", "fixed", "local"), min_length=1, description="which to compare"
     )
-    summaries: int = Field(2, ge=1, description="last places of a block that later ones see")
+    summaries: int = Field(2, ge=1, description="last positions of a block that later ones see")
     width: int = Field(64, ge=2, description="width of all models")
     layers: int = Field(4, ge=1, le=MOST_LAYERS, description="layers of all models")
     heads: int = Field(4, ge=1, description="heads of all models")
@@ -75,104 +78,92 @@ class Contest(Study):
         held_out: int,
         folder: Path,
         jobs: int,
-        examine: Callable[[Path], dict[str, Any]] | None = None,
-    ) -> dict[str, Any]:
+        examine: Callable[[Path], C],
+        kind: type[C],
+    ) -> tuple[ContestResult, dict[str, tuple[Path, C]]]:
         """Train every model with every seed for as much compute as the first gets in its steps.
 
         The first seed tries all learning rates, the others take each model's best. ``held_out``
-        episodes are looked at ``POINTS`` times while a model learns, and at the end.
+        episodes are scored ``POINTS`` times while a model learns, and at the end. Returns the
+        result, and by model the folder of its first seed with what ``examine`` says of it.
         """
+        from mnemoscope.studies.sizes import state_bytes
+
         assert task.longest is not None
-        first = next(iter(models.values()))
-        budget = self.steps * step_flop(first, task.longest, self.batch)
-        facts: dict[str, dict[str, Any]] = {
-            name: {
-                "flop": flop,
-                "steps": round(budget / flop),
-                "pairs": _pairs(model, task.longest),
-            }
-            for name, model in models.items()
-            for flop in [step_flop(model, task.longest, self.batch)]
-        }
+        length, first = task.longest, next(iter(models.values()))
+        budget = self.steps * step_flop(first, length, self.batch)
+        flop = {name: step_flop(model, length, self.batch) for name, model in models.items()}
+        steps = {name: round(budget / one) for name, one in flop.items()}
 
         def trial(name: str, rate: float, seed: int) -> Trial:
-            steps = facts[name]["steps"]
-            training = Training.make(
-                steps=steps,
+            training = Settings.make(
+                steps=steps[name],
                 lr=rate,
                 seed=seed,
                 batch=self.batch,
                 warmup=self.warmup,
                 device=self.device,
-                evaluate_every=max(1, steps // POINTS),
+                evaluate_every=max(1, steps[name] // POINTS),
                 evaluate_batches=math.ceil(held_out / min(self.batch, 64)),
-                checkpoint_every=max(200, steps // 3),
+                checkpoint_every=max(200, steps[name] // 3),
                 keep=1,
             )
             config = RunConfig(task_name, task, "sparse", models[name], training)
             return Trial(f"{name}-lr{rate:g}-seed{seed}", config)
 
-        def train(chosen: list[tuple[str, float, int]]) -> list[dict[str, Any]]:
+        found: dict[tuple[str, float, int], C | Diverged] = {}
+
+        def train(chosen: list[tuple[str, float, int]]) -> tuple[Training, ...]:
             trials = [trial(*one) for one in chosen]
-            found = run_trials(trials, folder / "runs", examine or curve, jobs, folder.name)
-            return [
-                {"model": name, "lr": rate, "seed": seed, "run": one.name, **values}
-                for (name, rate, seed), one, values in zip(chosen, trials, found, strict=True)
-            ]
+            seen = run_trials(trials, folder / "runs", examine, jobs, folder.name, kind=kind)
+            found.update(zip(chosen, seen, strict=True))
+            return tuple(_training(*one, found[one]) for one in chosen)
 
         sweep = train([(name, rate, 0) for name in models for rate in self.learning_rates])
-        for name in models:
-            tried = [row for row in sweep if row["model"] == name]
-            facts[name]["lr"] = min(tried, key=last_bits)["lr"]
-        best = [row for row in sweep if row["lr"] == facts[row["model"]]["lr"]]
-        rest = train(
-            [(name, facts[name]["lr"], seed) for name in models for seed in range(1, self.seeds)]
-        )
-        lengths = [task.longest // 4, task.longest]
-        tries = [
-            {key: row[key] for key in ("model", "lr")} | {"bits": last_bits(row)} for row in sweep
-        ]
-        return {
-            "length": task.longest,
-            "models": facts,
-            "trials": sorted(
-                best + rest, key=lambda row: (list(models).index(row["model"]), row["seed"])
-            ),
-            "sweep": [{**row, "bits": None} if math.isinf(row["bits"]) else row for row in tries],
-            "seeds": self.seeds,
-            "state_lengths": lengths,
-            "state_bytes": carried(models, lengths),
+        best = {
+            name: min((one for one in sweep if one.model == name), key=lambda one: one.bits)
+            for name in models
         }
+        rest = train(
+            [(m, one.lr, seed) for m, one in best.items() for seed in range(1, self.seeds)]
+        )
+        lengths = (length // 4, length)
+        result = ContestResult(
+            length,
+            first.stride,
+            self.summaries,
+            self.seeds,
+            {
+                name: Contestant(
+                    flop[name],
+                    steps[name],
+                    _pairs(model, length),
+                    best[name].lr,
+                    tuple(state_bytes(model, tokens) for tokens in lengths),
+                )
+                for name, model in models.items()
+            },
+            tuple(one for name in models for one in (best[name], *rest) if one.model == name),
+            sweep,
+            lengths,
+            {},
+        )
+        firsts = {}
+        for name, one in best.items():
+            seen = found[name, one.lr, 0]
+            if not isinstance(seen, Diverged):
+                home = home_of(folder / "runs", trial(name, one.lr, 0).name)
+                firsts[name] = (home, seen)
+        return result, firsts
 
 
-def last_bits(row: dict[str, Any]) -> float:
-    """Held-out bits of a trial at the end of training; ∞ where it diverged."""
-    return float(row["bits"][-1]) if "bits" in row else math.inf
+def _training(model: str, lr: float, seed: int, seen: Curve | Diverged) -> Training:
+    if isinstance(seen, Diverged):
+        return Training(model, lr, seed, None, seen.diverged)
+    return Training(model, lr, seed, Curve(seen.steps, seen.bits, seen.seconds))
 
 
 def _pairs(model: Sparse, length: int) -> float:
-    """Mean number of tokens that a token looks at, over layers and heads."""
+    """Mean number of tokens that a token attends to, over layers and heads."""
     layers = [sum(p.pairs(length) for p in groups) / len(groups) for groups in model.patterns]
     return sum(layers) / len(layers) / length
-
-
-def curve(folder: Path) -> dict[str, Any]:
-    """The held-out loss of a run in bits, against steps; and how long it took."""
-    from mnemoscope.training.run import Run
-
-    entries = Run.open(folder).metrics()
-    looks = [entry for entry in entries if "valid_loss" in entry]
-    return {
-        "steps": [entry["step"] for entry in looks],
-        "bits": [entry["valid_loss"] / math.log(2) for entry in looks],
-        "seconds": sum(entry.get("seconds", 0.0) for entry in entries),
-    }
-
-
-def carried(models: dict[str, Sparse], lengths: Sequence[int]) -> dict[str, list[int]]:
-    """Measured bytes of state of one stream after so many tokens, for every model."""
-    from mnemoscope.studies.sizes import state_bytes
-
-    return {
-        name: [state_bytes(model, length) for length in lengths] for name, model in models.items()
-    }

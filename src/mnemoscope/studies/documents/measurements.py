@@ -1,4 +1,4 @@
-"""What can be looked at in one trained memory of the study `documents`.
+"""What can be measured of one trained memory of the study `documents`.
 
 Shapes: N documents, E entries, K size of a representation.
 """
@@ -19,53 +19,59 @@ from mnemoscope.huggingface.documents.fitting import Fitted
 from mnemoscope.huggingface.documents.losses import Reader
 from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.huggingface.texts import Documents
+from mnemoscope.studies.documents.result import (
+    Frames,
+    Gradient,
+    Line,
+    Matrix,
+    Newcomers,
+    Plane,
+    SelectionMap,
+    ShapeAt,
+    Sizes,
+    Split,
+)
 
 GRID = 17
 POINTS = 11
 ON = 0.1  # a gate above this is open
 
 
-def shape_of(selection: Tensor) -> dict[str, float]:
-    """Size and spread of a selection (N, E): open and dead entries, lengths, distances."""
+def shape_of(selection: Tensor) -> dict[str, Any]:
+    """The fields of `Shape`, of a selection (N, E)."""
     count = len(selection)
-    length = float(selection.norm(dim=1).mean())
     apart = torch.cdist(selection, selection).sum() / (count * (count - 1))
     return {
         "on": float((selection.abs() > ON).float().mean()),
         "dead": float((selection.abs() <= 1e-6).all(0).float().mean()),
         "negative": float((selection < 0).float().mean()),
-        "length": length,
+        "length": float(selection.norm(dim=1).mean()),
         "apart": float(apart),
-        "apart / length": float(apart) / max(length, 1e-12),
     }
 
 
-def _frames(memory: DocumentMemory, run: Fitted, *_: Any) -> dict[str, Any]:
+def _frames(memory: DocumentMemory, run: Fitted, *_: Any) -> Frames:
     """How the selection came to be, step by step."""
-    return {
-        "steps": [moment.step for moment in run.moments],
-        "selections": [_round(moment.selection) for moment in run.moments],
-        "names": list(memory.names),
-    }
+    return Frames(
+        tuple(moment.step for moment in run.moments),
+        tuple(_round(moment.selection) for moment in run.moments),
+        tuple(memory.names),
+    )
 
 
-def _shapes(memory: DocumentMemory, run: Fitted, *_: Any) -> list[dict[str, float]]:
-    return [{"step": moment.step, **shape_of(moment.selection)} for moment in run.moments]
+def _shapes(memory: DocumentMemory, run: Fitted, *_: Any) -> tuple[ShapeAt, ...]:
+    return tuple(ShapeAt(step=moment.step, **shape_of(moment.selection)) for moment in run.moments)
 
 
-def _map(memory: DocumentMemory, *_: Any) -> dict[str, Any]:
-    return {"selection": _round(memory.selection().cpu()), "names": list(memory.names)}
+def _map(memory: DocumentMemory, *_: Any) -> SelectionMap:
+    return SelectionMap(_round(memory.selection().cpu()), tuple(memory.names))
 
 
-def _gradients(memory: DocumentMemory, run: Fitted, *_: Any) -> list[dict[str, float]]:
-    return [
-        {
-            "step": moment.step,
-            "right": moment.keys_gradient_right,
-            "wrong": moment.keys_gradient_wrong,
-        }
+def _gradients(memory: DocumentMemory, run: Fitted, *_: Any) -> tuple[Gradient, ...]:
+    return tuple(
+        Gradient(moment.step, moment.keys_gradient_right, moment.keys_gradient_wrong)
         for moment in run.moments
-    ]
+    )
 
 
 def _gates(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, float]:
@@ -86,20 +92,20 @@ def _gates(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> d
         return {name: float(reader.all_losses(gate).mean()) for name, gate in changes.items()}
 
 
-def _split(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, Any]:
+def _split(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> Split:
     """Raised and lowered for every document, and words of the entry that is opened widest."""
     found = [memory.split(name, learnt) for name in memory.names]
     entry = int(memory.selection().abs().mean(0).argmax())
     words = memory.words(entry, 5)
-    return {
-        "names": [one.name for one in found],
-        "raised": [one.raised for one in found],
-        "lowered": [one.lowered for one in found],
-        "entry": entry,
-        "raises": [word for word, _ in words.raised],
-        "lowers": [word for word, _ in words.lowered],
-        "signs": _signs(memory, learnt, entry),
-    }
+    return Split(
+        names=tuple(one.name for one in found),
+        raised=tuple(one.raised for one in found),
+        lowered=tuple(one.lowered for one in found),
+        entry=entry,
+        raises=tuple(word for word, _ in words.raised),
+        lowers=tuple(word for word, _ in words.lowered),
+        signs=_signs(memory, learnt, entry),
+    )
 
 
 def _signs(memory: DocumentMemory, learnt: Documents, entry: int) -> dict[str, float]:
@@ -125,74 +131,74 @@ def _signs(memory: DocumentMemory, learnt: Documents, entry: int) -> dict[str, f
     return found
 
 
-def _plane(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, Any]:
+def _plane(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> Plane:
     """Loss of the first three documents over the plane of representations, and how smooth g is."""
     with parts.frozen(memory.model), torch.no_grad():
         keys = memory.store.keys
         edge = 1.3 * float(keys.abs().max())
         ticks = torch.linspace(-edge, edge, GRID)
-        places = torch.cartesian_prod(ticks, ticks).to(keys)  # y outer, x inner
-        places = places[:, [1, 0]]
-        chosen = memory.store.chosen(places)
+        points = torch.cartesian_prod(ticks, ticks).to(keys)  # y outer, x inner
+        points = points[:, [1, 0]]
+        chosen = memory.store.chosen(points)
         maps, misses = [], []
-        for place, name in enumerate(memory.names[:3]):
+        for number, name in enumerate(memory.names[:3]):
             reader = Reader(memory, learnt.pick([name]), keep=True)
-            first = torch.zeros(len(places), dtype=torch.long, device=reader.device)
+            first = torch.zeros(len(points), dtype=torch.long, device=reader.device)
             losses = reader.all_losses(chosen, first)
             maps.append(_round(losses.view(GRID, GRID).cpu()))
-            best = places[int(losses.argmin())]
-            misses.append(float((best - keys[place]).norm()) / (edge * math.sqrt(2)))
+            best = points[int(losses.argmin())]
+            misses.append(float((best - keys[number]).norm()) / (edge * math.sqrt(2)))
         weight = memory.store.mapping[0]
         steepest = {"tanh": 1.0, "relu": 1.0, "sigmoid": 0.25}[memory.options.select]
         bound = steepest * float(torch.linalg.matrix_norm(weight, 2))
-        ratios = torch.pdist(chosen) / torch.pdist(places)
-        return {
-            "ticks": ticks.tolist(),
-            "maps": maps,
-            "names": memory.names[:3],
-            "keys": _round(keys[:3].cpu()),
-            "miss": misses,
-            "bound": bound,
-            "steepest": float(ratios.max()),
-            "half": [_under_half(one) for one in maps],
-        }
+        ratios = torch.pdist(chosen) / torch.pdist(points)
+        return Plane(
+            ticks=tuple(ticks.tolist()),
+            maps=tuple(maps),
+            names=tuple(memory.names[:3]),
+            keys=_round(keys[:3].cpu()),
+            miss=tuple(misses),
+            half=tuple(map(_under_half, maps)),
+            steepest=float(ratios.max()),
+            bound=bound,
+        )
 
 
-def _line(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, Any]:
+def _line(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> Line:
     """Loss of a document on the way from its representation to another's; masks mix instead."""
     share = torch.linspace(0, 1, POINTS)[:, None]
-    found: list[list[float]] = []
+    found: list[tuple[float, ...]] = []
     with parts.frozen(memory.model), torch.no_grad():
         masked = memory.options.control != "none"
         ends = memory.store.selection() if masked else memory.store.keys
-        for place in range(min(3, len(ends))):
-            start, end = ends[place], ends[(place + 1) % len(ends)]
+        for number in range(min(3, len(ends))):
+            start, end = ends[number], ends[(number + 1) % len(ends)]
             way = start + share.to(start) * (end - start)
-            reader = Reader(memory, learnt.pick([memory.names[place]]), keep=True)
+            reader = Reader(memory, learnt.pick([memory.names[number]]), keep=True)
             losses = [reader.all_losses(one).mean() for one in
                       (way if masked else memory.store.chosen(way))]  # fmt: skip
-            found.append([round(float(loss), 4) for loss in losses])
-    return {"share": share[:, 0].tolist(), "losses": found}
+            found.append(tuple(round(float(loss), 4) for loss in losses))
+    return Line(tuple(share[:, 0].tolist()), tuple(found))
 
 
-def _under_half(values: list[list[float]]) -> float:
+def _under_half(values: Matrix) -> float:
     """Share of the plane whose loss is nearer to the lowest than to the highest."""
     flat = torch.tensor(values).flatten()
     return float((flat < (flat.min() + flat.max()) / 2).float().mean())
 
 
-def _sizes(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> dict[str, Any]:
-    selection = memory.selection().cpu()
-    return {
-        "tokens": [len(ids) for ids in learnt.ids.values()],
-        "size": selection.abs().sum(1).tolist(),
-        "on": (selection.abs() > ON).float().sum(1).tolist(),
-    }
+def _sizes(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> Sizes:
+    sizes = memory.selection().cpu().abs()
+    return Sizes(
+        tokens=tuple(len(ids) for ids in learnt.ids.values()),
+        size=tuple(sizes.sum(1).tolist()),
+        on=tuple((sizes > ON).float().sum(1).tolist()),
+    )
 
 
 def _newcomers(
     memory: DocumentMemory, run: Fitted, learnt: Documents, new: dict[str, list[int]]
-) -> dict[str, float]:
+) -> Newcomers:
     """Documents that nobody learnt, put where the encoder says: does their text gain?"""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -200,19 +206,20 @@ def _newcomers(
             memory.add(name, ids, epochs=1, silent=True)
         texts = Documents(new, segment=learnt.segment)
     found = memory.contexts(texts)
-    return {
-        "right": float(found.right.mean()),
-        "none": float(found.none.mean()),
-        "wrong": float(found.wrong.mean()),
-        "named": found.accuracy,
-    }
+    return Newcomers(
+        right=float(found.right.mean()),
+        none=float(found.none.mean()),
+        wrong=float(found.wrong.mean()),
+        named=found.accuracy,
+    )
 
 
-def _round(values: Tensor) -> list[list[float]]:
-    return [[round(float(one), 4) for one in row] for row in values]
+def _round(values: Tensor) -> Matrix:
+    return tuple(tuple(round(float(one), 4) for one in row) for row in values)
 
 
-LOOKS: dict[str, Callable[..., Any]] = {
+# By the field of `Fit` that each fills.
+MEASURES: dict[str, Callable[..., Any]] = {
     "frames": _frames,
     "shapes": _shapes,
     "line": _line,

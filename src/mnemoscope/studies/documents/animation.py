@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mnemoscope.plots.figure import Series, heatmap, lines
-from mnemoscope.report.document import Figure, Section
-from mnemoscope.studies.documents.sentences import CONTROLS
+from mnemoscope.report.document import Cell, Figure, Section
+from mnemoscope.studies.documents.result import DocumentsResult, Frames
+from mnemoscope.studies.documents.sentences import shape_curve
+from mnemoscope.studies.documents.settings import CONTROLS, GUIDED, guided
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-def watching(result: dict[str, Any]) -> Section:
-    """An animation of one training, and the shape of all selections over time."""
-    tracks = {
-        label: result["fits"][f"{select} α=0.1"]
-        for select, label in (("tanh", "tanh"), ("relu", "ReLU"))
-    }
-    first = tracks["tanh"][0]["frames"]
-    words = []
-    for label, fits in tracks.items():
-        # By when the selection is nine tenths of the way to where it ends up.
-        spans = np.array(
-            [
-                [np.linalg.norm(np.subtract(one, grids[-1])) for one in grids]
-                for grids in (fit["frames"]["selections"] for fit in fits)
-            ]
-        )
-        steps = fits[0]["frames"]["steps"]
-        there = [int(steps[int(np.argmax(row <= 0.1 * row[0]))]) for row in spans]
-        words.append(f"{label} after {min(there)} to {max(there)} of {steps[-1] + 1} steps")
-    series, rows = [], []
-    for label, fits in {
-        **tracks,
-        **{label: result["fits"][name] for name, label in CONTROLS.items()},
-    }.items():
-        shapes = [fit["shapes"] for fit in fits]
-        values = np.array([[shape["apart / length"] for shape in one] for one in shapes])
-        steps = [shape["step"] for shape in shapes[0]]
-        series.append(Series(label, steps, values.mean(0), values.min(0), values.max(0)))
-        rows += [
-            {"selection": label, "seed": seed, **shape}
-            for seed, one in enumerate(shapes)
-            for shape in one
-        ]
+def learning_section(result: DocumentsResult) -> Section:
+    """Question 3: one training as an animation, and the shape of all selections over time."""
+    guided_names = {guided("tanh"): "tanh", guided("relu"): "ReLU"}
+    words: list[str] = []
+    for setting, label in guided_names.items():
+        tracks = result.each(setting, lambda fit: fit.frames)
+        there = [_settled(one) for one in tracks]
+        steps = tracks[0].steps[-1] + 1
+        words.append(f"{label} after {min(there)} to {max(there)} of {steps} steps")
+    first = result.each(GUIDED, lambda fit: fit.frames)[0]
+    series: list[Series] = []
+    rows: list[dict[str, Cell]] = []
+    for setting, label in {**guided_names, **CONTROLS}.items():
+        curve, more = shape_curve(result, setting, label, selection=label)
+        series.append(curve)
+        rows += more
     return Section(
         "3 · Watch it being learnt",
         [
@@ -57,10 +43,9 @@ def watching(result: dict[str, Any]) -> Section:
                 "tanh, α = 0.1, seed 0: press play or drag the slider. Without JavaScript and in "
                 "saved files it shows the end.",
                 [
-                    {"step": step, "document": name}
-                    | {f"e{entry}": gate for entry, gate in enumerate(row)}
-                    for step, grid in zip(first["steps"], first["selections"], strict=True)
-                    for name, row in zip(first["names"], grid, strict=True)
+                    {"step": step, "document": name, **_gates(row)}
+                    for step, grid in zip(first.steps, first.selections, strict=True)
+                    for name, row in zip(first.names, grid, strict=True)
                 ],
             ),
             Figure(
@@ -73,13 +58,24 @@ def watching(result: dict[str, Any]) -> Section:
     )
 
 
-def _animation(track: dict[str, Any]) -> go.Figure:
+def _gates(row: Sequence[float]) -> dict[str, Cell]:
+    return {f"e{entry}": gate for entry, gate in enumerate(row)}
+
+
+def _settled(frames: Frames) -> int:
+    """By which step a selection is nine tenths of the way to where it ends up."""
+    end = frames.selections[-1]
+    far = np.array([np.linalg.norm(np.subtract(one, end)) for one in frames.selections])
+    return frames.steps[int(np.argmax(far <= 0.1 * far[0]))]
+
+
+def _animation(track: Frames) -> go.Figure:
     import plotly.graph_objects as go
 
-    grids, steps = track["selections"], track["steps"]
+    grids, steps = track.selections, track.steps
     entries = list(range(len(grids[0][0])))
     figure = heatmap(
-        grids[-1], entries, track["names"], "entry", "", "gate", centre=0.0, z_range=(-1, 1)
+        grids[-1], entries, track.names, "entry", "", "gate", centre=0.0, z_range=(-1, 1)
     )
     figure.frames = [
         go.Frame(

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
 
 import numpy as np
 
 from mnemoscope.plots.figure import Series, lines
-from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.documents.sentences import CONTROLS, Result, means, over_seeds, said
-from mnemoscope.studies.documents.study import DEPTHS, DIMS, ENCODERS, STARTS
+from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.documents.result import DocumentsResult
+from mnemoscope.studies.documents.sentences import band, means, said, shape_curve
+from mnemoscope.studies.documents.settings import (
+    CONTROLS,
+    DEPTHS,
+    DIMS,
+    ENCODERS,
+    FIXED,
+    GUIDED,
+    STARTS,
+    Setting,
+    deep,
+    encoded,
+    guided,
+    moving,
+)
 
 
-def moves_section(result: Result) -> Section:
+def moves_section(result: DocumentsResult) -> Section:
     """Question 5."""
-    rows: list[list[Any]] = []
-    keys = ("moved", "flipped", "selection moved", "right", "wrong", "named")
+    rows: list[list[Cell]] = []
+    keys = ("moved", "flipped", "selection_moved", "right", "wrong", "named")
     for start in (*STARTS, "sgd"):
         for dim in DIMS:
-            name = _move(result, start, dim)
             label = "SGD, orthogonal" if start == "sgd" else f"Adam, {start}"
-            rows.append([label, dim, *means(result, name, keys)])
-    for name, label in {"fixed": "fixed, α = 0.1", **CONTROLS}.items():
-        rows.append([label, result["key_dim"], *means(result, name, keys)])
+            rows.append([label, dim, *means(result, _moving(result, start, dim), keys)])
+    for setting, label in {FIXED: "fixed, α = 0.1", **CONTROLS}.items():
+        rows.append([label, result.key_dim, *means(result, setting, keys)])
     small, large = DIMS[0], DIMS[-1]
-    unit = [over_seeds(result, f"move random {dim}", "moved") for dim in (small, large)]
-    turned = [
-        over_seeds(result, _move(result, "orthogonal", dim), "moved") for dim in (small, large)
-    ]
-    cost = over_seeds(result, "fixed", "right") - over_seeds(result, "tanh α=0.1", "right")
+    unit, turned = (
+        [result.over_seeds(_moving(result, start, dim), "moved") for dim in (small, large)]
+        for start in ("random", "orthogonal")
+    )
+    cost = result.over_seeds(FIXED, "right") - result.over_seeds(GUIDED, "right")
     start_decides = ""
     if unit[1].max() < unit[0].min() and turned[1].min() > turned[0].max():
         start_decides = (
@@ -56,48 +69,50 @@ def moves_section(result: Result) -> Section:
     )
 
 
-def _move(result: Result, start: str, dim: int) -> str:
+def _moving(result: DocumentsResult, start: str, dim: int) -> Setting:
     """The setting in which representations of ``dim`` numbers begin with ``start``."""
-    same = (start, dim) == ("orthogonal", result["key_dim"])
-    return "tanh α=1" if same else f"move {start} {dim}"
+    same = (start, dim) == ("orthogonal", result.key_dim)
+    return guided(alpha=1.0) if same else moving(start, dim)
 
 
-def depths_section(result: Result) -> Section:
+def depths_section(result: DocumentsResult) -> Section:
     """Question 6."""
-    names = {f"depth {depth}": f"{depth}" for depth in DEPTHS}
-    first, last = f"depth {DEPTHS[0]}", f"depth {DEPTHS[-1]}"
-    moved = [over_seeds(result, name, "moved") for name in (first, last)]
-    ratio = [over_seeds(result, name, "apart / length") for name in (first, last)]
-    free = [over_seeds(result, f"{name} α=0", "apart / length") for name in (first, last)]
+    names = {deep(depth): f"{depth}" for depth in DEPTHS}
+    ends = DEPTHS[0], DEPTHS[-1]
+    moved = [result.over_seeds(deep(depth), "moved") for depth in ends]
+    ratio = [result.over_seeds(deep(depth), "apart_by_length") for depth in ends]
+    free = [result.over_seeds(deep(depth, alpha=0.0), "apart_by_length") for depth in ends]
     pushed = max(
-        one["wrong"]
-        for name in (first, last)
-        for fit in result["fits"][name]
-        for one in fit["gradients"]
+        one.wrong
+        for depth in ends
+        for track in result.each(deep(depth), lambda fit: fit.gradients)
+        for one in track
     )
     way = "more" if moved[1].min() > moved[0].max() else (
         "less" if moved[1].max() < moved[0].min() else "neither surely more nor less"
     )  # fmt: skip
-    dead = [over_seeds(result, name, "dead") for name in names]
-    keys = ("right", "wrong", "dead", "length", "apart", "apart / length", "moved")
-    shown = {**names, **{f"{name} α=0": f"{label}, α = 0" for name, label in names.items()}}
-    rows: list[list[Any]] = [
-        [label, *means(result, name, keys)] for name, label in {**shown, **CONTROLS}.items()
+    dead = [result.over_seeds(setting, "dead") for setting in names]
+    keys = ("right", "wrong", "dead", "length", "apart", "apart_by_length", "moved")
+    free_names = {deep(depth, alpha=0.0): f"{depth}, α = 0" for depth in DEPTHS}
+    rows: list[list[Cell]] = [
+        [label, *means(result, setting, keys)]
+        for setting, label in {**names, **free_names, **CONTROLS}.items()
     ]
-    shapes = []
-    for name, label in names.items():
-        tracks = [fit["shapes"] for fit in result["fits"][name]]
-        values = np.array([[one["apart / length"] for one in track] for track in tracks])
-        steps = [one["step"] for one in tracks[0]]
-        shapes.append(Series(f"depth {label}", steps, values.mean(0), values.min(0), values.max(0)))
-    curves = []
-    for name in (first, last):
-        for term in ("right", "wrong"):
-            tracks = [fit["gradients"] for fit in result["fits"][f"{name} other"]]
-            values = np.array([[one[term] for one in track] for track in tracks])
-            steps = [one["step"] for one in tracks[0]]
-            label = f"{'remembering' if term == 'right' else 'guidance'}, depth {names[name]}"
-            curves.append(Series(label, steps, values.mean(0), values.min(0), values.max(0)))
+    shapes: list[Series] = []
+    shape_rows: list[dict[str, Cell]] = []
+    for setting, label in names.items():
+        curve, more = shape_curve(result, setting, f"depth {label}", depth=label)
+        shapes.append(curve)
+        shape_rows += more
+    curves: list[Series] = []
+    for depth in ends:
+        gradients = result.each(deep(depth, negative="other"), lambda fit: fit.gradients)
+        steps = [one.step for one in gradients[0]]
+        right, wrong = ([[getattr(one, term) for one in track] for track in gradients]
+                        for term in ("right", "wrong"))  # fmt: skip
+        curves.append(band(f"remembering, depth {depth}", steps, right))
+        curves.append(band(f"guidance, depth {depth}", steps, wrong))
+    recorded = [deep(depth, negative=kind) for kind in ("random", "other") for depth in ends]
     return Section(
         "6 · Would a nonlinear map move them more?",
         [
@@ -122,12 +137,7 @@ def depths_section(result: Result) -> Section:
                 "How far apart selections lie, by depth",
                 lines(shapes, "step", "distance between selections / their length"),
                 "Line: mean over seeds; band: lowest to highest. In the paper it falls with depth.",
-                [
-                    {"depth": label, "seed": seed, **one}
-                    for name, label in names.items()
-                    for seed, fit in enumerate(result["fits"][name])
-                    for one in fit["shapes"]
-                ],
+                shape_rows,
             ),
             Figure(
                 "Gradient at the representations",
@@ -135,50 +145,48 @@ def depths_section(result: Result) -> Section:
                 "The two terms of the loss apart, other documents as negatives. Line: mean over "
                 "seeds; band: lowest to highest.",
                 [
-                    {"setting": name, "seed": seed, **one}
-                    for name in (first, last, f"{first} other", f"{last} other")
-                    for seed, fit in enumerate(result["fits"][name])
-                    for one in fit["gradients"]
+                    {"setting": setting.name, "seed": seed, **asdict(one)}
+                    for setting in recorded
+                    for seed, track in enumerate(result.each(setting, lambda fit: fit.gradients))
+                    for one in track
                 ],
             ),
         ],
     )
 
 
-def encoders_section(result: Result) -> Section:
+def encoders_section(result: DocumentsResult) -> Section:
     """Question 7."""
-    rows = []
-    words = []
-    for name, label in {
-        "fixed": "orthogonal, fixed",
-        "encoder tfidf": "TF-IDF of the words",
-        "encoder shingles": "TF-IDF of runs of three",
-        "encoder hidden": "mean hidden state",
+    rows: list[list[Cell]] = []
+    words: list[str] = []
+    names = {
+        FIXED: "orthogonal, fixed",
+        encoded("tfidf"): "TF-IDF of the words",
+        encoded("shingles"): "TF-IDF of runs of three",
+        encoded("hidden"): "mean hidden state",
         **CONTROLS,
-    }.items():
-        fits = result["fits"][name]
-        late: list[Any] = [None] * 3
-        if "newcomers" in fits[0]:
-            found = {
-                k: np.array([fit["newcomers"][k] for fit in fits]) for k in fits[0]["newcomers"]
-            }
-            gain = found["none"] - found["right"]
-            late = [float(gain.mean()), float(found["named"].mean()), float(found["wrong"].mean())]
+    }
+    for setting, label in names.items():
+        late: list[Cell] = [None, None]
+        found = result.each(setting, lambda fit: fit.newcomers)
+        if found:
+            gain = np.array([one.gain for one in found])
+            late = [float(gain.mean()), float(np.mean([one.named for one in found]))]
             verb = "gains" if gain.min() > 0 else "loses" if gain.max() < 0 else "may gain or lose"
             words.append(f"{label}: an unseen text {verb} ({said(gain, '+.2f')} nats per token)")
-        rows.append([label, *means(result, name, ("right", "wrong", "named")), *late[:2]])
+        rows.append([label, *means(result, setting, ("right", "wrong", "named")), *late])
     return Section(
         "7 · Representations that are read off the text",
         [
             "Documents with free representations know nothing of each other. An encoder gives an "
-            "unseen document a place without training. " + "; ".join(words) + ".",
+            "unseen document a representation without training. " + "; ".join(words) + ".",
             Table(
                 "Free representations and encoders",
                 ["representation", "right", "wrong", "named", "unseen: gain", "unseen: named"],
                 rows,
                 f"{len(ENCODERS)} encoders, representations not trained. Unseen: texts that were "
                 "not learnt, under the representation the encoder gives them; chance of naming "
-                f"one is {1 / (result['documents'] + 3):.2f}. Means over seeds.",
+                f"one is {1 / (result.documents + 3):.2f}. Means over seeds.",
             ),
         ],
     )

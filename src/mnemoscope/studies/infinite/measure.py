@@ -1,11 +1,10 @@
-"""One training of the study `past`: a model, a memory attached to it, and what its past is worth.
+"""What of the study `infinite` runs models: memories attached, trained, and their past weighed.
 
 Shapes: R texts, T tokens.
 """
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from mnemoscope.huggingface.config import InfiniteOptions
 from mnemoscope.huggingface.infinite.fitting import lanes
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 from mnemoscope.studies.documents.base import halves, small_model, train
-from mnemoscope.studies.infinite.study import KINDS
+from mnemoscope.studies.infinite.result import KINDS, Fit, Gain, Kind, Measured
 
 if TYPE_CHECKING:
     from mnemoscope.studies.infinite.study import InfiniteStudy
@@ -29,8 +28,9 @@ ROWS = 64
 LANES = 8
 
 
-def measure(study: InfiniteStudy, folder: Path, text: str, seed: int) -> dict[str, Any]:
-    """Attach every kind of memory to one model, in turn; plain values that JSON can hold."""
+def measure(study: InfiniteStudy, folder: Path, name: str) -> Measured:
+    """Attach every kind of memory to one of the study's models, in turn."""
+    text, seed = study.models[name]
     if text == "made-up":
         model = _made_up_model(study, seed)
         learnt = made_up(study, study.streams, study.window * study.steps + 1, seed, "learnt")
@@ -40,7 +40,7 @@ def measure(study: InfiniteStudy, folder: Path, text: str, seed: int) -> dict[st
         window, basis = study.topic_window, study.topic_basis
         model, learnt, topics = _topics(folder, study.base_steps)
         read = [ids[: study.topic_read] for ids in topics if len(ids) >= 3 * window]
-    found = {}
+    found: dict[Kind, Fit] = {}
     for kind in KINDS:
         options = InfiniteOptions(
             window=window,
@@ -56,28 +56,27 @@ def measure(study: InfiniteStudy, folder: Path, text: str, seed: int) -> dict[st
             found[kind] = _weigh(memory, read)
         finally:
             memory.detach()
-    return found
+    return Measured(found)
 
 
-def _weigh(memory: InfiniteMemory, read: Any) -> dict[str, Any]:
+def _weigh(memory: InfiniteMemory, read: Any) -> Fit:
     found = memory.worth(read, silent=True)
     with torch.no_grad():
         state = memory(torch.as_tensor(read[0])[None, : 2 * memory.options.window]).state
-    places = {name: losses.tolist() for name, losses in found.by_place().items()}
-    return {
-        "losses": {name: float(np.mean(losses)) for name, losses in places.items()},
-        "places": places,
-        "over none": found.gain("none"),
-        "over another": found.gain("other"),
-        "bytes": state.nbytes,
-        "windows": int(np.isfinite(found.own[..., 0]).sum()),
-    }
+    losses = {name: tuple(losses.tolist()) for name, losses in found.by_place().items()}
+    return Fit(
+        losses={"own": losses["own"], "none": losses["none"], "other": losses["other"]},
+        over_none=Gain(*found.gain("none")),
+        over_other=Gain(*found.gain("other")),
+        bytes=state.nbytes,
+        windows=int(np.isfinite(found.own[..., 0]).sum()),
+    )
 
 
 def made_up(study: InfiniteStudy, rows: int, length: int, seed: int, purpose: str) -> Tensor:
     """Texts (R, T), each of a few words of its own, drawn again and again with equal chances."""
     generator = torch.Generator().manual_seed(derive(seed, "made-up", purpose))
-    own = torch.rand(rows, study.words, generator=generator).argsort(1)[:, : study.own]
+    own = torch.rand(rows, study.vocab_size, generator=generator).argsort(1)[:, : study.own]
     return own.gather(1, torch.randint(study.own, (rows, length), generator=generator))
 
 
@@ -86,7 +85,7 @@ def _made_up_model(study: InfiniteStudy, seed: int) -> Any:
     from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 
     config = GPTNeoXConfig(
-        vocab_size=study.words,
+        vocab_size=study.vocab_size,
         hidden_size=64,
         intermediate_size=256,
         num_hidden_layers=2,
@@ -112,25 +111,3 @@ def _topics(folder: Path, steps: int) -> tuple[Any, Tensor, list[list[int]]]:
     model, tokenizer = small_model(folder / "small", steps=steps)
     unseen = [tokenizer.encode(topic.text) for topic in halves()[1]]
     return model, lanes([token for ids in unseen[::2] for token in ids], LANES), unseen[1::2]
-
-
-def best_without_past(words: int, own: int, length: int) -> list[float]:
-    """The lowest loss any model can have at each place of a window of made-up text.
-
-    Of the ``own`` words, d have been seen in the window: the next is one of them with 1/own each,
-    or else any of the others, which all look the same.
-    """
-    seen = np.zeros(own + 1)
-    seen[0] = 1.0
-    d = np.arange(own + 1)
-    new = 1 - d / own
-    with np.errstate(divide="ignore", invalid="ignore"):
-        surprise = np.where(new > 0, new * (np.log(words - d) - np.log(new)), 0.0)
-    cost = d / own * math.log(own) + surprise
-    found = []
-    for _ in range(length):
-        found.append(float(seen @ cost))
-        moved = seen * new
-        seen = seen - moved
-        seen[1:] += moved[:-1]
-    return found

@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from mnemoscope.lenses.attention_maps import AttentionMaps, LooksResult
 from mnemoscope.memories.sparse.patterns import Pattern, hops
 from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.images import tiles
-from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.contest import last_bits
-from mnemoscope.studies.sentences import ranked
-from mnemoscope.training.run import Run
-
-Floats = NDArray[np.float64]
-# Rows over which looks are averaged.
-WATCHED = 32
+from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.contest.result import ContestResult
+from mnemoscope.studies.sentences import edge_of_sweep, ranked
 
 
-def final_bits(result: dict[str, Any], name: str) -> Floats:
-    """Held-out bits of a model at the end of training, one for each seed; ∞ where it diverged."""
-    rows = [row for row in result["trials"] if row["model"] == name]
-    return np.array([last_bits(row) for row in rows])
-
-
-def order(result: dict[str, Any]) -> str:
+def order(result: ContestResult) -> str:
     """The models from the fewest bits to the most."""
-    bits = {name: final_bits(result, name) for name in result["models"]}
+    bits = {name: result.final_bits(name) for name in result.models}
     return ranked(bits, digits=3, lowest_first=True)
 
 
-def differences(result: dict[str, Any], first: str) -> list[str]:
+def differences(result: ContestResult, first: str) -> list[str]:
     """How much each other model differs from the first, seed by seed (the seeds are paired)."""
-    base = final_bits(result, first)
+    base = result.final_bits(first)
     told = []
-    for name in result["models"]:
+    for name in result.models:
         if name == first:
             continue
-        apart = final_bits(result, name) - base
+        apart = result.final_bits(name) - base
         side = "below" if apart.max() < 0 else "above" if apart.min() > 0 else "around"
         told.append(
             f"{name} ends {side} {first} by seed: {', '.join(f'{value:+.3f}' for value in apart)}"
@@ -50,43 +33,44 @@ def differences(result: dict[str, Any], first: str) -> list[str]:
     return told
 
 
-def curves(result: dict[str, Any], unit: str, references: list[Reference], tail: str) -> Figure:
+def curves(result: ContestResult, unit: str, references: list[Reference], tail: str) -> Figure:
     """Held-out bits against compute, with the seeds as bands."""
-    series, rows = [], []
-    for name, facts in result["models"].items():
-        known = [row for row in result["trials"] if row["model"] == name and "bits" in row]
-        for row in known:
+    series: list[Series] = []
+    rows: list[dict[str, Cell]] = []
+    for name, facts in result.models.items():
+        known = [(one.seed, one.curve) for one in result.of(name) if one.curve]
+        for seed, curve in known:
             rows += [
-                {"model": name, "seed": row["seed"], "step": step, "teraflop": flop, "bits": bits}
-                for step, bits in zip(row["steps"], row["bits"], strict=True)
-                for flop in [step * facts["flop"] / 1e12]
+                {"model": name, "seed": seed, "step": step, "teraflop": flop, "bits": bits}
+                for step, bits in zip(curve.steps, curve.bits, strict=True)
+                for flop in [step * facts.flop / 1e12]
             ]
         if known:
-            bits = np.array([row["bits"] for row in known])
-            spent = np.array(known[0]["steps"]) * facts["flop"] / 1e12
+            bits = np.array([curve.bits for _, curve in known])
+            spent = np.array(known[0][1].steps) * facts.flop / 1e12
             series.append(Series(name, spent, bits.mean(0), bits.min(0), bits.max(0)))
     return Figure(
         f"Bits per {unit} against compute",
         lines(series, "compute (10¹² flop)", f"held-out bits per {unit}", references=references),
-        f"Line: mean of {result['seeds']} seeds; band: lowest to highest seed. All models end at "
+        f"Line: mean of {result.seeds} seeds; band: lowest to highest seed. All models end at "
         f"the same compute. {tail}",
         rows,
     )
 
 
-def costs(result: dict[str, Any], unit: str) -> Section:
+def costs(result: ContestResult, unit: str) -> Section:
     """What each pattern looks at, costs and carries."""
-    rows = []
-    for name, facts in result["models"].items():
-        bits = final_bits(result, name)
-        seconds = [r["seconds"] for r in result["trials"] if r["model"] == name and "seconds" in r]
+    rows: list[list[Cell]] = []
+    for name, facts in result.models.items():
+        bits = result.final_bits(name)
+        seconds = [one.curve.seconds for one in result.of(name) if one.curve]
         time = float(np.mean(seconds)) if seconds else None
-        share = facts["flop"] / next(iter(result["models"].values()))["flop"]
-        cells = [name, facts["pairs"], share, facts["steps"], f"{facts['lr']:g}"]
+        share = facts.flop / next(iter(result.models.values())).flop
+        cells: list[Cell] = [name, facts.pairs, share, facts.steps, f"{facts.lr:g}"]
         rows.append([*cells, float(bits.mean()), time])
-    diverged = sum("bits" not in row for row in result["trials"])
-    state = [[name, *sizes] for name, sizes in result["state_bytes"].items()]
-    lengths = [f"after {length}" for length in result["state_lengths"]]
+    diverged = sum(one.curve is None for one in result.trainings)
+    state: list[list[Cell]] = [[name, *facts.state_bytes] for name, facts in result.models.items()]
+    lengths = [f"after {length}" for length in result.state_lengths]
     columns = ["model", "tokens looked at", "flop of a step", "steps", "lr"]
     return Section(
         "What each costs and carries",
@@ -94,7 +78,7 @@ def costs(result: dict[str, Any], unit: str) -> Section:
             "A token looks at fewer others where the pattern is sparse, so a step costs less and "
             "the same compute pays for more steps. At this length most of the compute is in the "
             "matrix products that all models share: the longer the sequence, the more there is to "
-            f"save. Trainings that diverged: {diverged} of {len(result['trials'])}.",
+            f"save. Trainings that diverged: {diverged} of {len(result.trainings)}.",
             Table(
                 "Cost of a step",
                 [*columns, f"bits per {unit}", "training s"],
@@ -114,10 +98,10 @@ def costs(result: dict[str, Any], unit: str) -> Section:
     )
 
 
-def _least_and_most(result: dict[str, Any]) -> str:
-    last = {name: sizes[-1] for name, sizes in result["state_bytes"].items()}
+def _least_and_most(result: ContestResult) -> str:
+    last = {name: facts.state_bytes[-1] for name, facts in result.models.items()}
     least, most = min(last, key=last.__getitem__), max(last, key=last.__getitem__)
-    length = result["state_lengths"][-1]
+    length = result.state_lengths[-1]
     return (
         f"After {length} tokens, {least} carries {last[least]} bytes and {most} {last[most]}, "
         f"{last[most] / last[least]:.1f} times as many."
@@ -165,64 +149,42 @@ def hops_section(stride: int, summaries: int, rows: int) -> Section:
     )
 
 
-def first_trial(result: dict[str, Any], name: str) -> dict[str, Any]:
-    """What the first seed of a model did."""
-    row: dict[str, Any] = next(row for row in result["trials"] if row["model"] == name)
-    return row
-
-
-def rates(result: dict[str, Any]) -> str:
+def rates(result: ContestResult) -> str:
     """Say which learning rate each model took, and whether a better one may lie outside."""
-    tried = sorted({row["lr"] for row in result["sweep"]})
-    chosen = {name: facts["lr"] for name, facts in result["models"].items()}
+    tried = sorted({one.lr for one in result.sweep})
+    chosen = {name: facts.lr for name, facts in result.models.items()}
     said = ", ".join(f"{name} {rate:g}" for name, rate in chosen.items())
-    if len(tried) == 1:
-        return f"There was one learning rate only, {tried[0]:g}: nothing was swept."
-    ends = [name for name, rate in chosen.items() if rate in (tried[0], tried[-1])]
-    beyond = (
-        f" At an end of the sweep: {', '.join(ends)}; there may be better ones." if ends else ""
-    )
     return (
         "The first seed of each model tried the learning rates "
         f"{', '.join(f'{rate:g}' for rate in tried)}, and the best one on the held-out data was "
-        f"kept for all its seeds: {said}.{beyond}"
+        f"kept for all its seeds: {said}. {edge_of_sweep(chosen, tried)}"
     )
 
 
-def watch(result: dict[str, Any], runs: Path) -> dict[str, LooksResult]:
-    """Where the first seed of every model looks while it reads held-out data."""
-    seen = {}
-    for name in result["models"]:
-        row = first_trial(result, name)
-        if "bits" not in row:
-            continue
-        run = Run.open(runs / row["run"])
-        batch = run.config.task.batch(0, WATCHED, seed=0, split="valid")
-        lens = AttentionMaps()
-        lens.observe(run.model(), torch.from_numpy(batch.tokens))
-        seen[name] = lens.result()
-    return seen
-
-
-def distances(seen: dict[str, LooksResult], unit: str) -> list[str | Figure]:
-    """How far each layer looks back, beside an even look at all that its pattern allows."""
-    series, rows, far = [], [], []
-    for name, one in seen.items():
-        table = one.table()
-        layers = [row["layer"] for row in table]
-        column = {key: [row[key] for row in table] for key in ("distance", "low", "high", "even")}
-        series.append(Series(name, layers, column["distance"], column["low"], column["high"]))
-        rows += [{"model": name, **row} for row in table]
-        share = np.array(column["distance"]) / np.array(column["even"])
+def distances(result: ContestResult, unit: str) -> list[str | Figure]:
+    """How far each layer attends back, beside even attention to all that its pattern allows."""
+    series: list[Series] = []
+    rows: list[dict[str, Cell]] = []
+    far = []
+    for name, one in result.attended.items():
+        layers = range(1, len(one.patterns) + 1)
+        series.append(Series(name, layers, one.distance, one.low, one.high))
+        columns = zip(layers, one.patterns, one.distance, one.low, one.high, one.even, strict=True)
+        rows += [{"model": name, **dict(zip(_COLUMNS, values, strict=True))} for values in columns]
+        share = np.array(one.distance) / np.array(one.even)
         far.append(f"{name} {share.min():.2f} to {share.max():.2f}")
     return [
-        "Mean distance looked back over, as a share of what an even look at all that the pattern "
-        f"allows would give (1 = no preference), lowest to highest layer: {'; '.join(far)}.",
+        "Mean distance attended back over, as a share of what even attention to all that the "
+        "pattern allows would give (1 = no preference), lowest to highest layer: "
+        f"{'; '.join(far)}.",
         Figure(
             "Distance looked back over",
             lines(series, "layer", f"{unit} back, mean").update_xaxes(dtick=1),
-            "Line: mean over rows, heads and places of the first seed; band: all rows but the "
-            "lowest and highest tenth. The data hold the even look beside each.",
+            "Line: mean over rows, heads and positions of the first seed; band: all rows but the "
+            "lowest and highest tenth. The data hold even attention beside each.",
             rows,
         ),
     ]
+
+
+_COLUMNS = ("layer", "pattern", "distance", "low", "high", "even")

@@ -1,14 +1,15 @@
-"""The section on the heads of one model: scores by offset, delays, components, terms."""
+"""The section on the heads of one model: scores by offset, delays, score decomposition."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mnemoscope.lenses.heads.summary import HeadsSummary, RotaryShares
 from mnemoscope.plots.figure import Series, bars, heatmap, lines
 from mnemoscope.plots.images import slider
-from mnemoscope.report.document import Figure, Section, Table
+from mnemoscope.report.document import Cell, Figure, Section, Table
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -27,33 +28,33 @@ def slid(figures: dict[str, go.Figure], title: str) -> go.Figure:
     return figure
 
 
-def heads_section(seen: dict[str, Any], name: str) -> Section:
-    """Where heads look, and how far positions say so."""
-    relative, null = np.array(seen["relative"]), np.array(seen["relative_null"])
-    fit, delay = np.array(seen["fit"]), np.array(seen["delay"])
-    favourite = np.array(seen["favourite"])
+def heads_section(seen: HeadsSummary, name: str) -> Section:
+    """Where heads attend, and how far positions say so."""
+    relative, null = np.array(seen.relative), np.array(seen.relative_null)
+    fit, delay = np.array(seen.fit), np.array(seen.delay)
+    favourite = np.array(seen.favourite)
     layers, heads = relative.shape
-    best = np.unravel_index(relative.argmax(), relative.shape)
-    rho, chance, _ = seen["agreement"]
-    sure, luck, count = seen["coherent_agreement"]
+    best = seen.strongest
+    rho, chance, _ = seen.agreement
+    sure, luck, count = seen.coherent_agreement
     said = [
         f"Of the energy of row-centred scores, a function of i − j explains "
         f"{relative.mean():.2f} in the mean over {relative.size} heads (scores of each row "
         f"shuffled: {null.mean():.3f}), most in layer {best[0]}, head {best[1]}: "
         f"{relative[best]:.2f}.",
-        f"What positions alone would score predicts where heads look better than equal scores do "
+        f"What positions alone would score predicts where heads attend better than equal scores do "
         f"(R² above 0) in {int((fit > 0).sum())} heads, well (above 0.5) in "
         f"{int((fit > 0.5).sum())}. The delay of the waves and the offset that attention favours "
         f"have a rank correlation of {rho:.2f} over heads (as large by chance in {chance:.4f} of "
         f"shuffles); over the {count} heads with a coherence of at least one half, {sure:.2f} "
         f"({luck:.4f}). A delay is known up to a whole period; the offset at which the waves match "
-        f"best, all frequencies together, has {seen['lag_agreement'][0]:.2f} "
-        f"({seen['lag_agreement'][1]:.4f}).",
+        f"best, all frequencies together, has {seen.lag_agreement[0]:.2f} "
+        f"({seen.lag_agreement[1]:.4f}).",
     ]
-    if seen["shared"] > 1:
-        said.append(f"{seen['shared']} heads share one key each.")
-    if seen["without"]:
-        said.append(f"No singular vectors are shown: {seen['without']}.")
+    if seen.shared > 1:
+        said.append(f"{seen.shared} heads share one key each.")
+    if seen.without:
+        said.append(f"No singular vectors are shown: {seen.without}.")
     parts: list[str | Figure | Table] = [*said]
     parts.append(
         Figure(
@@ -82,7 +83,7 @@ def heads_section(seen: dict[str, Any], name: str) -> Section:
         Figure(
             named("Delay against attention", name),
             scatter,
-            "One mark a head. A positive offset looks back. A delay is at most half a period.",
+            "One mark a head. A positive offset attends back. A delay is at most half a period.",
             [
                 {"layer": n, "head": h, "favourite": favourite[n, h], "delay": delay[n, h]}
                 for n in range(layers)
@@ -90,56 +91,56 @@ def heads_section(seen: dict[str, Any], name: str) -> Section:
             ],
         )
     )
-    parts += _gallery(seen, name)
-    parts.append(_terms(seen, name))
-    if "rotary" in seen:
-        parts += _rotary(seen, name)
-    if seen["paper"]:
+    parts += _curves(seen, name)
+    parts.append(_decomposition(seen, name))
+    if seen.rotary is not None:
+        parts += _rotary(seen, seen.rotary, name)
+    if seen.paper:
         parts.append(_paper(seen, name))
     return Section(named("Heads", name, ": "), parts)
 
 
-def _table(seen: dict[str, Any]) -> list[dict[str, Any]]:
+def _table(seen: HeadsSummary) -> list[dict[str, Cell]]:
     keys = ["relative", "relative_null", "position_relative", "delay", "lag", "coherence"]
     keys += ["coherence_null", "favourite", "fit"]
     return [
-        {"layer": n, "head": h, **{key: seen[key][n][h] for key in keys}}
-        for n, row in enumerate(seen["relative"])
+        {"layer": n, "head": h, **{key: getattr(seen, key)[n][h] for key in keys}}
+        for n, row in enumerate(seen.relative)
         for h in range(len(row))
     ]
 
 
-def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
+def _curves(seen: HeadsSummary, name: str) -> list[Figure]:
     """Curves and attention by offset of the strongest heads, chosen by a slider."""
-    order = np.argsort(-np.array(seen["relative"]).ravel(), kind="stable")[:12]
-    width = len(seen["relative"][0])
-    looks: dict[str, go.Figure] = {}
-    rows: list[dict[str, Any]] = []
-    for place in order.tolist():
-        n, h = divmod(place, width)
-        known = [i for i, v in enumerate(seen["measured"][n][h]) if v == v]
-        offsets = [seen["offsets"][i] for i in known]
+    order = np.argsort(-np.array(seen.relative).ravel(), kind="stable")[:12]
+    width = len(seen.relative[0])
+    shown: dict[str, go.Figure] = {}
+    rows: list[dict[str, Cell]] = []
+    for number in order.tolist():
+        n, h = divmod(number, width)
+        known = [i for i, v in enumerate(seen.measured[n][h]) if v == v]
+        offsets = [seen.offsets[i] for i in known]
         curves = {
-            f"measured (R² of predicted {seen['fit'][n][h]:.2f})": seen["measured"][n][h],
-            "predicted": seen["predicted"][n][h],
-            "all scores equal": seen["flat"][n],
+            f"measured (R² of predicted {seen.fit[n][h]:.2f})": seen.measured[n][h],
+            "predicted": seen.predicted[n][h],
+            "all scores equal": seen.flat[n],
         }
-        looks[f"{n}.{h}"] = lines(
+        shown[f"{n}.{h}"] = lines(
             [Series(k, offsets, [v[i] for i in known]) for k, v in curves.items()],
             "offset i − j (positive = back)",
             "mean attention",
         )
         rows += [
             {
-                "layer": n, "head": h, "offset": o, "measured": seen["measured"][n][h][i],
-                "predicted": seen["predicted"][n][h][i], "flat": seen["flat"][n][i],
+                "layer": n, "head": h, "offset": o, "measured": seen.measured[n][h][i],
+                "predicted": seen.predicted[n][h][i], "flat": seen.flat[n][i],
             }
             for i, o in zip(known, offsets, strict=True)
         ]  # fmt: skip
     figures = [
         Figure(
             named("Attention by offset", name),
-            slid(looks, "layer.head:"),
+            slid(shown, "layer.head:"),
             "Measured: mean over texts, among positions of text. Predicted: from the part of the "
             "position scores that depends on i − j, words left out.",
             rows,
@@ -147,21 +148,19 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
     ]
     curves_of: dict[str, go.Figure] = {}
     rows = []
-    for one in seen["gallery"]:
-        at = np.arange(len(one["left"][0]))
+    for one in seen.components:
+        at = np.arange(len(one.left[0]))
         series = [  # periods of the strongest wave, in tokens
             Series(
-                f"{side} {j + 1}, period {one['periods'][place][j]:.3g}",
-                at,
-                one[side][j],
-                style=2 * j + place,
+                f"{side} {j + 1}, period {one.periods[number][j]:.3g}", at, curves[j],
+                style=2 * j + number,
             )
-            for j in range(len(one["left"]))
-            for place, side in enumerate(("left", "right"))
-        ]
-        curves_of[f"{one['layer']}.{one['head']}"] = lines(series, "position", "component")
+            for j in range(len(one.left))
+            for number, (side, curves) in enumerate({"left": one.left, "right": one.right}.items())
+        ]  # fmt: skip
+        curves_of[f"{one.layer}.{one.head}"] = lines(series, "position", "component")
         rows += [
-            {"layer": one["layer"], "head": one["head"], "part": s.name, "position": p, "value": v}
+            {"layer": one.layer, "head": one.head, "part": s.name, "position": p, "value": v}
             for s in series
             for p, v in enumerate(np.asarray(s.y).tolist())
         ]
@@ -172,20 +171,20 @@ def _gallery(seen: dict[str, Any], name: str) -> list[Figure]:
                 slid(curves_of, "layer.head:"),
                 "The two components with the strongest position scores, means over texts: left = "
                 "what the query looks for, right = what the key shows. A right curve that "
-                "comes k tokens before its left one looks k tokens back.",
+                "comes k tokens before its left one attends k tokens back.",
                 rows,
             )
         )
     return figures
 
 
-def _terms(seen: dict[str, Any], name: str) -> Figure:
-    layers = [f"layer {n}" for n in range(len(seen["relative"]))]
+def _decomposition(seen: HeadsSummary, name: str) -> Figure:
+    layers = [f"layer {n}" for n in range(len(seen.relative))]
     series = [
         Series(
             term, layers, np.mean(values, axis=1), np.min(values, axis=1), np.max(values, axis=1)
         )
-        for term, values in seen["terms"].items()
+        for term, values in seen.terms.items()
     ]
     return Figure(
         named("What scores are made of", name),
@@ -195,22 +194,21 @@ def _terms(seen: dict[str, Any], name: str) -> Figure:
         "not sum to one.",
         [
             {"layer": n, "term": term, "head": h, "share": float(v)}
-            for term, values in seen["terms"].items()
+            for term, values in seen.terms.items()
             for n, row in enumerate(values)
             for h, v in enumerate(row)
         ],
     )
 
 
-def _rotary(seen: dict[str, Any], name: str) -> list[str | Figure | Table]:
-    turned = seen["rotary"]
-    with_it, without = np.array(seen["relative"]), np.array(turned["relative"])
-    share = np.array(turned["share"]).mean(1)  # (L, P)
-    labels = ["∞" if p is None else f"{p:.3g}" for p in turned["periods"]]
+def _rotary(seen: HeadsSummary, turned: RotaryShares, name: str) -> list[str | Figure | Table]:
+    with_it, without = np.array(seen.relative), np.array(turned.relative)
+    share = np.array(turned.share).mean(1)  # (L, P)
+    labels = ["∞" if p is None else f"{p:.3g}" for p in turned.periods]
     return [
         f"Rotary positions turn queries and keys after W_Q and W_K. Without them a function of "
         f"i − j would explain {without.mean():.3f} of the score energy in the mean over heads "
-        f"(shuffled: {np.mean(turned['null']):.3f}), with them {with_it.mean():.3f}.",
+        f"(shuffled: {np.mean(turned.null):.3f}), with them {with_it.mean():.3f}.",
         Figure(
             named("Scores by rotary pair", name),
             heatmap(
@@ -228,14 +226,14 @@ def _rotary(seen: dict[str, Any], name: str) -> list[str | Figure | Table]:
     ]  # fmt: skip
 
 
-def _paper(seen: dict[str, Any], name: str) -> Table:
+def _paper(seen: HeadsSummary, name: str) -> Table:
     rows = [
         [
-            one["layer"], one["head"], float(np.median(one["shifts"])),
-            float(np.ptp(one["shifts"])), seen["delay"][one["layer"]][one["head"]],
-            seen["favourite"][one["layer"]][one["head"]],
+            one.layer, one.head, float(np.median(one.shifts)),
+            float(np.ptp(one.shifts)), seen.delay[one.layer][one.head],
+            seen.favourite[one.layer][one.head],
         ]
-        for one in seen["paper"]
+        for one in seen.paper
     ]  # fmt: skip
     return Table(
         named("The paper's R beside the delay", name),

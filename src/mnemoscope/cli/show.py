@@ -1,0 +1,50 @@
+"""``mnemoscope show``: open a page that is already known, without training anything."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from mnemoscope.cli.app import app
+from mnemoscope.cli.options import examples
+
+
+@app.command(
+    help_epilogue=examples(
+        "mnemoscope show",
+        "mnemoscope show retention",
+        "mnemoscope show runs/lag-quick --no-open",
+    ),
+)
+def show(name: str | None = None, /, *, out: Path | None = None, open: bool = True) -> None:
+    """Draw the page of a result that comes with the package, or of a finished study's folder.
+
+    Parameters
+    ----------
+    name
+        A result, or a study's folder; without one, all results are listed.
+    out
+        Folder for the page; by default runs/shipped-NAME, or the study's own.
+    open
+        Show it in a browser.
+    """
+    from mnemoscope import shipped
+
+    console = Console()
+    if name is None:
+        table = Table("result", "of", "command", "CPU minutes", box=None)
+        for one in shipped.shipped():
+            found = shipped.load(one)
+            spent = found.made.cpu_seconds
+            minutes = "" if spent is None else f"{spent / 60:.0f}"
+            table.add_row(one, f"{found.kind} {found.name}", escape(found.made.command), minutes)
+        console.print(table)
+        return
+    page = shipped.show(name, out).absolute()
+    console.print(f"[bold]page[/bold]  {escape(str(page))}", soft_wrap=True)
+    if open:
+        webbrowser.open(page.as_uri())

@@ -1,0 +1,1 @@
+"""Sparse patterns against each other at equal compute: what `images` and `patterns` share."""

@@ -1,0 +1,42 @@
+"""What a contest of sparse patterns reads off trained models."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mnemoscope.lenses.attention_maps import AttentionMaps
+from mnemoscope.studies.contest.result import Attended, Curve
+from mnemoscope.training.run import Run
+
+# Rows over which attention weights are averaged.
+WATCHED = 32
+
+
+def curve(folder: Path) -> Curve:
+    """The held-out loss of a run in bits, against steps; and how long it took."""
+    entries = Run.open(folder).metrics()
+    tests = [entry for entry in entries if "valid_loss" in entry]
+    return Curve(
+        tuple(entry["step"] for entry in tests),
+        tuple(entry["valid_loss"] / math.log(2) for entry in tests),
+        sum(entry.get("seconds", 0.0) for entry in entries),
+    )
+
+
+def attended(folder: Path) -> tuple[Attended, NDArray[np.float64]]:
+    """Where a trained model attends on held-out data, and its mean weights (layers, T, T)."""
+    run = Run.open(folder)
+    batch = run.config.task.batch(0, WATCHED, seed=0, split="valid")
+    lens = AttentionMaps()
+    lens.observe(run.model(), torch.from_numpy(batch.tokens))
+    seen = lens.result()
+    low, high = np.quantile(seen.distances, (0.1, 0.9), axis=0)
+    mean, low, high, even = (
+        tuple(values.tolist()) for values in (seen.distances.mean(0), low, high, seen.even)
+    )
+    return Attended(seen.patterns, mean, low, high, even, ()), seen.weights

@@ -1,0 +1,126 @@
+"""What the study `evolution` finds, as data that goes to JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mnemoscope.studies.study import Diverged
+
+OBJECTIVES = ("MT", "LM", "MLM")
+
+Floats = NDArray[np.float64]
+# One value for every site, or for every layer.
+Curve = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ByFrequency:
+    """PWCCA distances of groups of tokens, by layer; ``left_out`` had too few, and how many."""
+
+    groups: tuple[str, ...]
+    left_out: dict[str, int]
+    distance: tuple[Curve, ...]
+    error: tuple[Curve, ...]
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Nats about tokens that were masked: in their own vectors, shuffled, and all there are."""
+
+    label: Curve
+    null: Curve
+    entropy: float
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What the lenses saw in one trained model; of a dict, the keys are what is asked about.
+
+    sites                       embeddings, then all layers
+    information, null           nats about a token, and when shuffled; mean over clusterings
+    adjusted, inertia           mutual information corrected for chance; spread within clusters
+    clustering_spread           most that another seed of the clustering moves a value
+    change                      PWCCA distance of every layer to the one below
+    neighbours, …_null          what nearest neighbours share; ``ceiling`` is the most they could
+    seconds                     of training
+    masked                      None for a model that knows no mask
+    """
+
+    sites: tuple[str, ...]
+    tokens: int
+    entropy: dict[str, float]
+    information: dict[str, Curve]
+    null: dict[str, Curve]
+    adjusted: dict[str, Curve]
+    inertia: Curve
+    clustering_spread: dict[str, float]
+    change: Curve
+    change_by_group: ByFrequency
+    influence: ByFrequency
+    neighbours: dict[str, Curve]
+    neighbours_null: dict[str, float]
+    ceiling: float
+    seconds: float
+    valid_loss: float
+    masked: Masked | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One training: what it was of, the name of its run, and how it ended."""
+
+    objective: str
+    seed: int
+    run: str
+    outcome: Examined | Diverged
+
+
+@dataclass(frozen=True)
+class Distance:
+    """PWCCA distance between two runs, site by site, and that of tokens paired at random."""
+
+    left: str
+    right: str
+    pwcca: Curve
+    null: Curve
+
+
+@dataclass(frozen=True)
+class EvolutionResult:
+    """All that the page says and draws; ``k`` counts neighbours, ``parameters`` is by objective."""
+
+    corpus: str | None
+    layers: int
+    width: int
+    clusters: int
+    samples: int
+    k: int
+    parameters: dict[str, int]
+    trials: tuple[Trained, ...]
+    distances: tuple[Distance, ...]
+
+    def examined(self, *objectives: str) -> list[Examined]:
+        """The trainings of some objectives, or of all, that did not diverge."""
+        wanted = objectives or OBJECTIVES
+        trials = [one for one in self.trials if one.objective in wanted]
+        return [one.outcome for one in trials if isinstance(one.outcome, Examined)]
+
+    def curves(self, objective: str, of: Callable[[Examined], ArrayLike]) -> Floats:
+        """Some numbers of the trainings of one objective that did not diverge, (trainings, …)."""
+        return np.array([of(one) for one in self.examined(objective)], dtype=np.float64)
+
+    def between(self, left: str, right: str) -> Floats:
+        """PWCCA of runs of two objectives, (pairs of runs, sites); of one with itself: seeds."""
+        objective = {one.run: one.objective for one in self.trials}
+        wanted = sorted((left, right))
+        return np.array(
+            [
+                one.pwcca
+                for one in self.distances
+                if sorted((objective[one.left], objective[one.right])) == wanted
+            ]
+        )

@@ -1,0 +1,130 @@
+"""The part of the page of `sorting` that shows where attention goes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mnemoscope.plots.figure import Reference, heatmap, lines
+from mnemoscope.report.document import Figure, Section
+from mnemoscope.studies.sentences import all_banded
+from mnemoscope.studies.sorting.result import (
+    MU_EDGES,
+    PARTS,
+    ROWS,
+    SIGMA_EDGES,
+    Attention,
+    Floats,
+    SortingResult,
+)
+
+
+def attention_sections(result: SortingResult) -> list[Section]:
+    """Attention by age, its densities over a signal, and what sticks: at the first length."""
+    trained = result.trained[0]
+    seen: dict[str, list[Attention]] = {}
+    without = []
+    for model, facts in result.models.items():
+        examined = result.examined(model, trained)
+        measured = [one.attention for one in examined if one.attention is not None]
+        if measured:
+            seen[facts.label] = measured
+        elif examined:
+            without.append(facts.label)
+    if not seen:
+        return []
+    sections = [_by_age(seen, without, result.segment)]
+    signals = {name: seeds for name, seeds in seen.items() if all(one.mu for one in seeds)}
+    if signals:
+        sections.append(_densities(signals))
+    sticky = next((seeds[0] for seeds in seen.values() if seeds[0].written), None)
+    if sticky is not None:
+        sections.append(_over_time(np.array(sticky.written)))
+    return sections
+
+
+def _by_age(seen: dict[str, list[Attention]], without: list[str], segment: int) -> Section:
+    shares = {name: np.array([one.by_age for one in seeds]) for name, seeds in seen.items()}
+    count = next(iter(shares.values())).shape[1]
+    series, rows = all_banded(segment * (np.arange(count) + 0.5), shares, ("age", "share"))
+    oldest = {name: one[:, count // 2 :].sum(1).mean() for name, one in shares.items()}
+    said = ", ".join(f"{name} {share:.0%}" for name, share in oldest.items())
+    words = (
+        "To count fairly, every part of the stream should get the same attention. Share of "
+        f"attention, while answering, that goes to the older half of the stream: {said}."
+    )
+    if without:
+        words += f" Not measured, since nothing there attends by distance: {', '.join(without)}."
+    return Section(
+        "Where attention goes",
+        [
+            words,
+            Figure(
+                "Attention by age",
+                lines(
+                    series,
+                    "age (tokens before the question)",
+                    "share of attention",
+                    references=[Reference(1 / count, "even")],
+                ),
+                "Share of the attention to what was read that goes to each segment of the stream, "
+                "while answering, mean over layers, heads and streams. For a queue of tokens: its "
+                "attention weights; for a signal: the mass of the densities, at the positions "
+                "where tokens were written. Band: lowest to highest seed.",
+                rows,
+            ),
+        ],
+    )
+
+
+def _densities(signals: dict[str, list[Attention]]) -> Section:
+    mu = {name: np.array([one.mu for one in seeds]) for name, seeds in signals.items()}
+    sigma = {name: np.array([one.sigma for one in seeds]) for name, seeds in signals.items()}
+    return Section(
+        "How wide attention is",
+        [
+            "Every query attends to a signal through a density with mean μ and width σ. A width "
+            "near 1 takes in the whole signal: its mean, which is what counting needs.",
+            _histogram("Means", "μ", "mean of a density (0 = oldest, 1 = newest)", mu, MU_EDGES),
+            _histogram("Widths", "σ", "width of a density", sigma, SIGMA_EDGES),
+        ],
+    )
+
+
+def _histogram(
+    name: str, sign: str, x_title: str, shares: dict[str, Floats], edges: Floats
+) -> Figure:
+    middle = (edges[1:] + edges[:-1]) / 2
+    series, rows = all_banded(middle, shares, (sign, "share"))
+    return Figure(
+        f"{name} of densities",
+        lines(series, x_title, "share of queries"),
+        f"Histogram of {sign} over all layers, heads and answers of {ROWS} streams. Band: "
+        "lowest to highest seed.",
+        rows,
+    )
+
+
+def _over_time(written: Floats) -> Section:
+    newest_first = written.T[::-1]  # (PARTS, writes)
+    positions = [f"{(part + 0.5) / PARTS:.2f}" for part in reversed(range(PARTS))]
+    writes = [str(number) for number in range(len(written))]
+    return Section(
+        "What sticks",
+        [
+            "Sticky memories give room to what was attended to. The picture shows, for one stream "
+            "and the first layer, how much attention every part of the signal had received when "
+            f"the next segment was written. Even attention would be {1 / PARTS:.3f} everywhere; "
+            f"the most that one part got is {newest_first.max():.3f}.",
+            Figure(
+                "Sticky attention over time",
+                heatmap(newest_first, writes, positions, "write", "position in signal", "share"),
+                "Columns: writes, one per segment. Rows: parts of the signal, the newest at the "
+                "top. Colour: share of the attention since the last write.",
+                [
+                    {"write": int(write), "position": float(at), "share": float(share)}
+                    for at, row in zip(positions, newest_first, strict=True)
+                    for write, share in zip(writes, row, strict=True)
+                ],
+            ),
+        ],
+    )

@@ -1,0 +1,112 @@
+"""Names are the field's words: none is called by a private one (the table in the guide).
+
+A word of the left column may still be used in another sense; those are listed with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import mnemoscope
+from mnemoscope.core.registry import ATTACHED, KINDS, find
+
+CODE = Path(mnemoscope.__file__).parent
+# Not these, as a name of their own or as the last word of one, but the field's words.
+PRIVATE = {
+    "cache": "transformer_xl",
+    "looks": "attention maps, attention mass",
+    "hearing": "captured queries and keys",
+    "heard": "captured queries and keys",
+    "kept": "sparse KV state",
+    "spans": "tiles",
+    "words": "cross_attention",
+    "reading": "continuous attention",
+    "found": "output, context vector",
+    "drive": "pre-activation",
+    "longterm": "continuous attention",
+    "endless": "infinite",
+    "past": "infinite",
+    "cached": "mem_len",
+    "compressed": "compressed_len",
+    "hidden": "mlp_ratio",
+    "team": "accelerator",
+    "places": "positions",
+    "pieces": "fixed-length texts",
+    "terms": "score decomposition",
+    "turning": "rotary",
+    "elsewhere": "fresh-process check",
+    "questions": "episodes",
+    "published": "reference",
+    "telling": "sentences",
+    "asking": "pages and measures of the lens they serve",
+    "looking": "measures of the study they serve",
+    "closeups": "measures of the study they serve",
+    "gallery": "plots",
+    "panels": "plots",
+    "shelf": "run index",
+    "desk": "sessions",
+    "ours": "native",
+    "theirs": "huggingface",
+    "subjects": "models",
+    "blanks": "masked_lm",
+    "hiding": "masking",
+    "echo": "delayed_answer",
+}
+# In another sense than the table means.
+ALLOWED = {
+    "publish.Published": "a study that was published, not a reference figure",
+    "horizon": "the age where retention ends",
+}
+
+
+def named() -> Iterator[tuple[str, str]]:
+    """Every module, public class and public function: where it stands, and what it is called."""
+    for path in sorted(CODE.rglob("*.py")):
+        module = ".".join(path.relative_to(CODE).with_suffix("").parts)
+        if module != "core.aliases":
+            yield module, module.split(".")[-1]
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_":
+                    yield f"{module}.{node.name}", node.name
+
+
+def words_of(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
+def test_no_module_class_or_function_has_a_private_name() -> None:
+    wrong = {
+        where: PRIVATE[words_of(name)[0]]
+        for where, name in named()
+        if len(words_of(name)) == 1 and words_of(name)[0] in PRIVATE and where not in ALLOWED
+    }
+    assert wrong == {}
+
+
+def test_no_class_has_a_private_word_in_its_name() -> None:
+    private = set(PRIVATE) - {"found", "hidden", "compressed", "words", "past"}
+    wrong = [
+        where
+        for where, name in named()
+        if name[0].isupper() and private & set(words_of(name)) and where not in ALLOWED
+    ]
+    assert wrong == []
+
+
+def test_no_option_has_a_private_name() -> None:
+    options = [
+        f"{kind} {name} --{option}"
+        for kind in ("memory", "translator", "encoder", "task", "study")
+        for name in KINDS[kind]
+        for option in find(kind, name).model_fields
+        if option in PRIVATE
+    ]
+    assert options == []
+
+
+def test_nothing_that_can_be_typed_has_a_private_name() -> None:
+    typed = [name for table in (*KINDS.values(), ATTACHED) for name in table]
+    assert [name for name in typed if name in PRIVATE] == []
