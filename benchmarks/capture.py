@@ -6,7 +6,7 @@ import torch
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
 from mnemoscope.activations.hooks import watch
-from mnemoscope.models.config import Transformer
+from mnemoscope.memories.transformer.config import Transformer
 
 TITLE = "Four captured places, against the same forward pass without any"
 SETTING = (

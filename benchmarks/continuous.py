@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
-from mnemoscope.memories.continuous import ContinuousState
-from mnemoscope.models.config import Infinite
-from mnemoscope.models.longterm import LongTerm
-from mnemoscope.models.model import Context
+from mnemoscope.memories.infinite.config import Infinite
+from mnemoscope.memories.infinite.long_term import LongTerm
+from mnemoscope.memories.infinite.signal import ContinuousState
+from mnemoscope.memories.layer import Context
 
 TITLE = "The signal of the ∞-former against attention over the whole context"
 SETTING = (

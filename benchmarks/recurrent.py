@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
-from mnemoscope.memories.recurrent import scan
-from mnemoscope.models.model import Context
-from mnemoscope.models.recurrent import CELLS, RecurrentLayer
+from mnemoscope.core.registry import find
+from mnemoscope.memories.layer import Context
+from mnemoscope.memories.recurrent import RecurrentLayer, scan
 
 TITLE = "Recurrent cells and layers against torch.nn: time, forward and backward"
 SETTING = (
@@ -27,7 +27,7 @@ ROUNDS = 11
 def run(quick: bool) -> list[Row]:
     """Compare every cell at every shape."""
     rows = []
-    for memory in CELLS:
+    for memory in ("rnn", "lstm", "gru"):
         for batch, steps, width in SHAPES:
             if quick:
                 steps, width = steps // 16, width // 4
@@ -37,7 +37,7 @@ def run(quick: bool) -> list[Row]:
 
 def _compare(memory: str, batch: int, steps: int, width: int, rounds: int) -> list[Row]:
     torch.manual_seed(0)
-    layer = RecurrentLayer(memory, width, dropout=0.0)
+    layer = RecurrentLayer(find("memory", memory).cell, width, dropout=0.0)
     cell, kernel = layer.cell, layer.kernel
     inputs = torch.randn(batch, steps, width, requires_grad=True)
     weigh = torch.randn(batch, steps, width)

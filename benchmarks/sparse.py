@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Ratio, Row, in_child, interleave, milliseconds, peak_memory, ratio
-from mnemoscope.memories.pattern import Pattern
-from mnemoscope.memories.sparse import attend, attend_masked
+from mnemoscope.memories.sparse.kernels import attend, attend_masked
+from mnemoscope.memories.sparse.patterns import Pattern
 
 TITLE = "Sparse attention, exact: strided and fixed patterns against dense causal attention"
 SETTING = (

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from benchmarks.measure import Row, Times, interleave, ratio
 from mnemoscope.data.batch import NO_QUESTION, NO_WORD, Batch
 from mnemoscope.data.translation import Translation
+from mnemoscope.memories.positions import waves
 from mnemoscope.models.beam import search
-from mnemoscope.models.encoder_decoder import EncoderDecoderModel
-from mnemoscope.models.positions import waves
-from mnemoscope.models.translation_config import EncoderDecoder
+from mnemoscope.models.seq2seq.encoder_decoder.config import EncoderDecoder
+from mnemoscope.models.seq2seq.encoder_decoder.model import EncoderDecoderModel
 from mnemoscope.training.config import RunConfig, Training
 from mnemoscope.training.loop import _join, _Trainer, make_optimizer
 from mnemoscope.training.run import Run

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Row, interleave, milliseconds, ratio
-from mnemoscope.memories.cache import CacheState
-from mnemoscope.models.config import TransformerXL
-from mnemoscope.models.model import Context
-from mnemoscope.models.positions import waves
-from mnemoscope.models.relative import LayerState, RelativeAttention
+from mnemoscope.memories.layer import Context
+from mnemoscope.memories.positions import waves
+from mnemoscope.memories.transformer_xl.attention import RelativeAttention
+from mnemoscope.memories.transformer_xl.config import TransformerXL
+from mnemoscope.memories.transformer_xl.state import CacheState, LayerState
 
 TITLE = "Attention by distance over a cache: our layer against the textbook"
 SETTING = (

@@ -22,8 +22,8 @@ from carriers import (
     words,
 )
 from mnemoscope.core.errors import UserError
+from mnemoscope.memories.lstm import LSTM
 from mnemoscope.memories.state import State, StreamState
-from mnemoscope.models.config import LSTM
 from mnemoscope.open import Stream, open_model, open_reader, open_stream
 from mnemoscope.studies.sizes import state_bytes
 

@@ -221,8 +221,8 @@ def test_models_and_tasks_of_another_kind(run, corpus, tmp_path):
     with pytest.raises(UserError, match="unknown memory 'bahdanau'"):
         RunConfig.of("copy", "bahdanau", {})
     options = {"corpus": corpus, **TINY}
-    with trusting("mnemoscope.models.config"):
-        wrong = RunConfig.of("translation", "mnemoscope.models.config:GRU", options)
+    with trusting("mnemoscope.memories.gru"):
+        wrong = RunConfig.of("translation", "mnemoscope.memories.gru:GRU", options)
     with pytest.raises(UserError, match="needs a model that reads a source"):
         wrong.check()
     with pytest.raises(UserError, match="leave segment unset"):

@@ -14,7 +14,7 @@ from mnemoscope.publish import Published, lens, study
 from mnemoscope.training.asked import resolve
 
 if TYPE_CHECKING:
-    from mnemoscope.models.config import ModelConfig
+    from mnemoscope.memories.config import ModelConfig
     from mnemoscope.models.model import SequenceModel
     from mnemoscope.models.stream import Stream
     from mnemoscope.models.translator import Translator

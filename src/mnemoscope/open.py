@@ -31,9 +31,9 @@ from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 from mnemoscope.huggingface.loading import load_bare, load_causal, load_tokenizer
 from mnemoscope.huggingface.stream import DocumentStream, HuggingFaceStream
-from mnemoscope.models.encoder import EncoderModel
+from mnemoscope.models.encoder.model import EncoderModel
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.models.stream import Stream as Stream
 from mnemoscope.models.translator import Translator
 from mnemoscope.training.run import Run

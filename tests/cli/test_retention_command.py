@@ -104,7 +104,7 @@ def test_mistyped_options_show_before_torch_is_imported() -> None:
         "except SystemExit: assert 'torch' not in sys.modules\n"
         "try: main(['study', 'retention', '--memories', 'gruu'])\n"
         "except SystemExit: assert 'torch' not in sys.modules\n"
-        "try: main(['state', 'gru', '--wdith', '1'])\n"
+        "try: main(['state', 'sparse', '--wdith', '1'])\n"
         "except SystemExit: assert 'torch' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -18,8 +18,10 @@ from mnemoscope.data.documents import read_documents
 from mnemoscope.data.images import Images
 from mnemoscope.data.translation import Translation
 from mnemoscope.huggingface.config import InfiniteOptions
+from mnemoscope.memories.gru import GRU
+from mnemoscope.memories.infinite.config import Infinite
+from mnemoscope.memories.sparse.config import Sparse
 from mnemoscope.models import footprint
-from mnemoscope.models.config import GRU, Infinite, Sparse
 from mnemoscope.studies.lag.study import Lag
 from mnemoscope.studies.sizes import count, sized
 from mnemoscope.training.config import RunConfig, Training

@@ -27,7 +27,7 @@ from mnemoscope.training.run import Run
 MODULE = """
 from pathlib import Path
 
-from mnemoscope.models.config import GRU
+from mnemoscope.memories.gru import GRU
 
 Path(__file__).with_suffix(".imported").touch()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import mnemoscope as ms
-from mnemoscope import models
+from mnemoscope import memories
 from mnemoscope.core.registry import MEMORIES, TASKS, TRANSLATORS, Entry, find
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -95,7 +95,7 @@ def test_the_memory_of_the_page_trains_by_path_and_by_name(
     (name, entry), *rest = eval(f"{{{line}}}", {"Entry": Entry}).items()
     assert not rest
     assert (name, entry.path.rpartition(":")[2]) == ("fading", "Fading")
-    monkeypatch.setattr("mnemoscope.models.__path__", [*models.__path__, str(fading_home)])
+    monkeypatch.setattr("mnemoscope.memories.__path__", [*memories.__path__, str(fading_home)])
     monkeypatch.setitem(MEMORIES, name, entry)
     by_name = ms.train("copy", "fading", fading_home / "b", lag=2, steps=5, fade=0.5)
     assert by_name.metrics()[-1]["valid_loss"] == by_path.metrics()[-1]["valid_loss"]

@@ -7,7 +7,7 @@ import torch
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.attention_maps.lens import AttentionMaps
-from mnemoscope.memories.pattern import Pattern
+from mnemoscope.memories.sparse.patterns import Pattern
 from mnemoscope.models.model import SequenceModel
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.memories.attention import AttentionState
 from mnemoscope.memories.state import State
+from mnemoscope.memories.transformer.state import AttentionState
 
 ROWS = 4
 

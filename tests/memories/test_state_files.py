@@ -9,11 +9,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.memories.attention import AttentionState, append
 from mnemoscope.memories.gru import GRUState
 from mnemoscope.memories.lstm import LSTMState
 from mnemoscope.memories.rnn import RNNState
 from mnemoscope.memories.state import State, write_tensors
+from mnemoscope.memories.transformer.state import AttentionState, append
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mnemoscope.memories.attention import AttentionState, append, attend
+from mnemoscope.memories.transformer.attention import attend
+from mnemoscope.memories.transformer.state import AttentionState, append
 
 ROWS, HEADS, SIZE = 2, 2, 4
 segments = st.lists(st.integers(1, 4), min_size=1, max_size=4)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import mnemoscope as ms
-from mnemoscope.memories.cache import CacheState, append, attend, by_key
-from mnemoscope.models.config import TransformerXL
-from mnemoscope.models.positions import waves
+from mnemoscope.memories.positions import waves
+from mnemoscope.memories.transformer_xl.config import TransformerXL
+from mnemoscope.memories.transformer_xl.relative import attend, by_key
+from mnemoscope.memories.transformer_xl.state import CacheState, append
 
 ROWS, HEADS, SIZE = 2, 2, 3
 

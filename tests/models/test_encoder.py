@@ -15,7 +15,7 @@ SMALL = {"vocabulary_size": 300, "sentences": 500}
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_who_can_see_whom(causal):
+def test_which_words_an_encoder_attends_to(causal):
     torch.manual_seed(0)
     model = ms.build("encoder", vocab=20, width=8, layers=2, heads=2, causal=causal).eval()
     tokens = torch.randint(20, (2, 7))
@@ -27,7 +27,7 @@ def test_who_can_see_whom(causal):
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_padding_changes_nothing(causal):
+def test_padding_changes_nothing_for_an_encoder(causal):
     torch.manual_seed(0)
     model = ms.build("encoder", vocab=20, width=8, layers=2, heads=2, causal=causal).eval()
     tokens = torch.randint(20, (2, 7))

@@ -14,7 +14,9 @@ Tokens = Callable[..., Tensor]
 
 
 @pytest.mark.parametrize("temperature", [0, 2])
-def test_the_cache_changes_nothing(make: Make, tokens_of: Tokens, temperature: float) -> None:
+def test_generating_from_the_state_is_reading_all_again(
+    make: Make, tokens_of: Tokens, temperature: float
+) -> None:
     model, prompt, seeded = make(), tokens_of(3, 4), torch.Generator().manual_seed
     said = generate(model, prompt, 20, temperature=temperature, generator=seeded(1)).tokens
     stream, generator = prompt, seeded(1)
@@ -126,7 +128,7 @@ def test_a_stop_that_is_never_said_changes_nothing(make: Make, tokens_of: Tokens
         ({"prompt": torch.zeros(3, dtype=torch.long)}, r"shape \(rows, length\)"),
     ],
 )
-def test_a_request_that_makes_no_sense(
+def test_generation_refuses_what_makes_no_sense(
     make_named: Make, tokens_of: Tokens, options: dict[str, Any], message: str
 ) -> None:
     request: dict[str, Any] = {"prompt": tokens_of(2, 3), "steps": 2, **options}

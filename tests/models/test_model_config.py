@@ -4,7 +4,11 @@ import pytest
 from pydantic import ValidationError
 
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.models.config import GRU, LSTM, RNN, ModelConfig, Transformer
+from mnemoscope.memories.config import ModelConfig
+from mnemoscope.memories.gru import GRU
+from mnemoscope.memories.lstm import LSTM
+from mnemoscope.memories.rnn import RNN
+from mnemoscope.memories.transformer.config import Transformer
 
 
 def test_an_unknown_option_names_the_nearest() -> None:
@@ -56,12 +60,12 @@ def test_all_mistakes_are_told_at_once() -> None:
         ({"positions": "alibi"}, "positions: .*'rotary'.*'alibi'"),
     ],
 )
-def test_attention_that_does_not_fit_together(options: dict[str, Any], message: str) -> None:
+def test_heads_and_widths_that_do_not_fit_together(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Transformer.make(vocab=5, **options)
 
 
-def test_attention_that_just_fits() -> None:
+def test_heads_and_widths_that_just_fit() -> None:
     assert Transformer.make(vocab=5, width=12, heads=4, positions="none").heads == 4
     assert Transformer.make(vocab=5, tied=True, outputs=5).tied
 
@@ -103,7 +107,7 @@ def test_only_learned_positions_have_an_end() -> None:
     assert GRU(vocab=5).limit is None
 
 
-def test_suggestions() -> None:
+def test_unknown_names_get_suggestions() -> None:
     assert suggestion("lsmt", ["lstm", "gru"]) == "did you mean 'lstm'?"
     assert suggestion("q", ["lstm", "gru"]) == "known: gru, lstm"
     assert suggestion("q", []) == "there are none"

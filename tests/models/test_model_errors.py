@@ -68,7 +68,7 @@ def test_a_state_of_another_memory(make_named: Make, tokens_of: Tokens) -> None:
     state = make_named("rnn")(tokens_of(2, 3)).state
     with pytest.raises(UserError, match="memory is rnn there, gru here"):
         make_named("gru")(tokens_of(2, 3), state)
-    state = make_named("attention none")(tokens_of(2, 3)).state
+    state = make_named("transformer none")(tokens_of(2, 3)).state
     with pytest.raises(UserError, match="positions is none there, rotary here"):
         make_named("transformer")(tokens_of(2, 3), state)
 
@@ -87,7 +87,7 @@ def test_a_state_of_another_batch(make: Make, tokens_of: Tokens) -> None:
 
 
 def test_learned_positions_end(make_named: Make, tokens_of: Tokens) -> None:
-    model = make_named("attention learned", context=6)
+    model = make_named("transformer learned", context=6)
     state = model(tokens_of(2, 4)).state
     with pytest.raises(UserError, match="stream has 8 tokens but learned positions end at 6"):
         model(tokens_of(2, 4), state)

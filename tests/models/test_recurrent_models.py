@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from mnemoscope.activations.capture import capture
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import find
+from mnemoscope.memories.lstm import LSTM
 from mnemoscope.memories.recurrent import Cell
-from mnemoscope.models.config import LSTM
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.recurrent import from_torch, to_torch
 
@@ -123,10 +123,10 @@ def test_a_relu_network_is_not_our_rnn(make_named: Make) -> None:
         from_torch(make_named("rnn"), nn.RNN(8, 8, 2, nonlinearity="relu"))
 
 
-def test_attention_has_no_counterpart(make_named: Make) -> None:
+def test_a_transformer_has_no_counterpart_in_torch_nn(make_named: Make) -> None:
     with pytest.raises(UserError, match=r"transformer memory has no counterpart in torch\.nn"):
         to_torch(make_named("transformer"))
-    with pytest.raises(UserError, match="does not fit a model with attention memory"):
+    with pytest.raises(UserError, match="does not fit a model with transformer memory"):
         from_torch(make_named("transformer"), nn.GRU(8, 8, 2))
 
 

@@ -16,7 +16,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, TRANSLATORS, find
 from mnemoscope.memories.state import State, StreamState
 from mnemoscope.models.model import Output, SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 
 SMALL: dict[str, dict[str, Any]] = {
     "compressive": {"mem_len": 4, "compressed_len": 4, "rate": 2},

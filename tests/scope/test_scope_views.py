@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mnemoscope.activations.capture import capture
 from mnemoscope.core.registry import find
-from mnemoscope.memories.density import gaussian_below
+from mnemoscope.memories.infinite.densities import gaussian_below
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.scope.frame import Step
 from mnemoscope.scope.native_stream import NativePageStream
@@ -130,7 +130,7 @@ def test_a_share_is_the_difference_a_skipped_token_makes(kind: str) -> None:
                 rest = [place for place in range(end) if place != skipped]
                 states = []
                 for places in (list(range(end)), rest):
-                    drives = layer.cell.drive(inputs[:, places], layer.weights)
+                    drives = layer.cell.project(inputs[:, places], layer.weights)
                     state = layer.cell.start(torch.zeros(1, 8, dtype=torch.float64))
                     for drive in drives.unbind(1):
                         state, _ = layer.cell.step(drive, state, layer.weights)
@@ -142,9 +142,9 @@ def test_a_share_is_the_difference_a_skipped_token_makes(kind: str) -> None:
 
 def test_sparse_shares_are_the_weights_that_the_lens_sees() -> None:
     model, tokens = build("sparse"), tokens_of()
-    with torch.no_grad(), capture(model, "layers.1.attention.looks") as seen:
+    with torch.no_grad(), capture(model, "layers.1.attention.maps") as seen:
         model(tokens[None])
-    looks = seen["layers.1.attention.looks"][0]  # (H, T, T)
+    looks = seen["layers.1.attention.maps"][0]  # (H, T, T)
     parts = [part for part in NativePageStream(model, True).step(tokens).parts if part.layer == 1]
     for number, part in enumerate(parts):
         heads = looks[2 * number : 2 * number + 2].mean(0).numpy()
@@ -176,7 +176,7 @@ def test_kept_places_of_a_sparse_memory_are_those_of_its_pattern() -> None:
     stream, steps = read("sparse", [20, 28])
     patterns = [pattern for view in stream.views for pattern in view.attention.patterns]  # type: ignore[attr-defined]
     for panel, pattern in zip(steps[-1].panels, patterns, strict=True):
-        wanted = [place for place in range(LONG) if bool(pattern.keeps(place, LONG))]
+        wanted = [place for place in range(LONG) if bool(pattern.retains(place, LONG))]
         assert panel["first"] == wanted
 
 
@@ -188,10 +188,10 @@ def test_the_mass_of_a_signal_is_shared_out_whole() -> None:
     state = None
     with torch.no_grad():
         for piece in tokens_of().split(16):
-            with capture(model, "layers.0.attention.signal.looks") as seen:
+            with capture(model, "layers.0.attention.signal.maps") as seen:
                 out = model(piece[None], state)
             state = out.state
-    mean, variance = seen["layers.0.attention.signal.looks"][0].unbind(-1)
+    mean, variance = seen["layers.0.attention.signal.maps"][0].unbind(-1)
     ends = gaussian_below(mean, variance, torch.tensor([0.0, 1.0], dtype=torch.float64))
     inside = ends.diff(dim=-1)[..., 0].mean(0).numpy()
     np.testing.assert_allclose(part.shares.sum(1), inside, atol=1e-9)

@@ -18,7 +18,7 @@ from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES
 from mnemoscope.data.documents import Document
-from mnemoscope.models.relative import LayerState
+from mnemoscope.memories.transformer_xl.state import LayerState
 from mnemoscope.report.document import Figure, Table
 from mnemoscope.studies.books.losses import Estimate, Losses
 from mnemoscope.studies.books.measure import read_passages, tampered

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mnemoscope.core.registry import MEMORIES, find
-from mnemoscope.models.config import Infinite
+from mnemoscope.memories.infinite.config import Infinite
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
 from mnemoscope.studies.trials import training_of
 from mnemoscope.training.config import Training

@@ -16,7 +16,7 @@ from mnemoscope.core.data import from_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.images import Images
 from mnemoscope.data.passages import Passages
-from mnemoscope.models.config import Sparse
+from mnemoscope.memories.sparse.config import Sparse
 from mnemoscope.report.document import Table
 from mnemoscope.studies.contest.options import step_flop
 from mnemoscope.studies.contest.page import costs, differences, order

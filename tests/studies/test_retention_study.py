@@ -15,7 +15,7 @@ from mnemoscope.api import Published
 from mnemoscope.core.data import from_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES
-from mnemoscope.models.config import GRU
+from mnemoscope.memories.gru import GRU
 from mnemoscope.studies.retention.page import page
 from mnemoscope.studies.retention.result import Examined, RetentionResult
 from mnemoscope.studies.retention.study import RetentionStudy

@@ -222,9 +222,9 @@ def test_the_translation_study_from_end_to_end(tmp_path: Path):
 
 
 def test_a_translator_that_is_named_by_its_path_takes_part(tmp_path: Path):
-    path = "mnemoscope.models.translation_config:Luong"
+    path = "mnemoscope.models.seq2seq.luong:Luong"
     options = {"models": (path,), "seeds": 1, "learning_rates": (1e-3,), **SMALL}
-    trust = "mnemoscope.models.translation_config"
+    trust = "mnemoscope.models.seq2seq.luong"
     result = ms.study("translation", out=tmp_path / "s", jobs=1, trust=trust, **options).result
     assert list(result.cross_attention) == [path]
     assert result.dependence is None

@@ -228,6 +228,6 @@ def test_a_text_whose_held_out_part_is_too_short(small: Callable[..., RunConfig]
 def test_a_config_is_made_without_torch() -> None:
     code = (
         "import sys; from mnemoscope.training.config import RunConfig;"
-        "RunConfig.of('copy', 'gru', {}).check(); sys.exit('torch' in sys.modules)"
+        "RunConfig.of('copy', 'transformer', {}).check(); sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from mnemoscope.activations.attention_interface import intercept_attention
 from mnemoscope.activations.sites import attention_of, stacks
 from mnemoscope.core.errors import UserError
-from mnemoscope.models.model import SequenceModel, Tap
-from mnemoscope.models.relative import RelativeAttention
+from mnemoscope.memories.layer import Tap
+from mnemoscope.memories.transformer_xl.attention import RelativeAttention
+from mnemoscope.models.model import SequenceModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,8 @@ from typing import Any, Literal
 from torch import nn
 
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.models.model import SequenceModel, Tap
+from mnemoscope.memories.layer import Tap
+from mnemoscope.models.model import SequenceModel
 
 Kind = Literal["output", "input", "query", "key", "state"]
 

@@ -44,33 +44,33 @@ class Entry:
 
 
 MEMORIES = {
-    "rnn": Entry("mnemoscope.models.config:RNN", "one vector, overwritten at every step", "RNN"),
+    "rnn": Entry("mnemoscope.memories.rnn:RNN", "one vector, overwritten at every step", "RNN"),
     "lstm": Entry(
-        "mnemoscope.models.config:LSTM", "a cell behind input, forget and output gates", "LSTM"
+        "mnemoscope.memories.lstm:LSTM", "a cell behind input, forget and output gates", "LSTM"
     ),
-    "gru": Entry("mnemoscope.models.config:GRU", "one vector behind reset and update gates", "GRU"),
+    "gru": Entry("mnemoscope.memories.gru:GRU", "one vector behind reset and update gates", "GRU"),
     "transformer": Entry(
-        "mnemoscope.models.config:Transformer",
+        "mnemoscope.memories.transformer.config:Transformer",
         "Transformer: keys and values of the tokens read",
         "Transformer",
     ),
     "transformer_xl": Entry(
-        "mnemoscope.models.config:TransformerXL",
+        "mnemoscope.memories.transformer_xl.config:TransformerXL",
         "Transformer-XL: what layers were given before",
         "Transformer-XL",
     ),
     "compressive": Entry(
-        "mnemoscope.models.config:Compressive",
+        "mnemoscope.memories.compressive.config:Compressive",
         "Transformer-XL whose oldest tokens are squeezed together",
         "Compressive Transformer",
     ),
     "infinite": Entry(
-        "mnemoscope.models.config:Infinite",
+        "mnemoscope.memories.infinite.config:Infinite",
         "∞-former: a continuous signal of all that is older",
         "∞-former",
     ),
     "sparse": Entry(
-        "mnemoscope.models.config:Sparse",
+        "mnemoscope.memories.sparse.config:Sparse",
         "Sparse Transformer: keys and values of tokens on a grid",
         "Sparse Transformer",
     ),
@@ -79,22 +79,22 @@ MEMORIES = {
 # Models that read a source first; what the encoder remembers is the state.
 TRANSLATORS = {
     "vector": Entry(
-        "mnemoscope.models.translation_config:OneVector",
+        "mnemoscope.models.seq2seq.vector:OneVector",
         "RNN encoder-decoder, nothing but the last state between them",
         "one vector",
     ),
     "bahdanau": Entry(
-        "mnemoscope.models.translation_config:Bahdanau",
+        "mnemoscope.models.seq2seq.bahdanau:Bahdanau",
         "RNN encoder-decoder that looks at all words before each step",
         "Bahdanau attention",
     ),
     "luong": Entry(
-        "mnemoscope.models.translation_config:Luong",
+        "mnemoscope.models.seq2seq.luong:Luong",
         "RNN encoder-decoder that looks at all words after each step",
         "Luong attention",
     ),
     "encoder_decoder": Entry(
-        "mnemoscope.models.translation_config:EncoderDecoder",
+        "mnemoscope.models.seq2seq.encoder_decoder.config:EncoderDecoder",
         'the Transformer of "Attention is all you need"',
         "Transformer",
     ),
@@ -102,7 +102,7 @@ TRANSLATORS = {
 
 ENCODERS = {
     "encoder": Entry(
-        "mnemoscope.models.encoder_config:Encoder",
+        "mnemoscope.models.encoder.config:Encoder",
         "the encoder of the Transformer on its own, both ways or causal",
         "Encoder",
     ),
@@ -276,15 +276,15 @@ STATES = {
     "rnn": "mnemoscope.memories.rnn:RNNState",
     "lstm": "mnemoscope.memories.lstm:LSTMState",
     "gru": "mnemoscope.memories.gru:GRUState",
-    "keys-values": "mnemoscope.memories.attention:AttentionState",
-    "layer-inputs": "mnemoscope.memories.cache:CacheState",
-    "signal": "mnemoscope.memories.continuous:ContinuousState",
-    "relative": "mnemoscope.models.relative:LayerState",
-    "sparse": "mnemoscope.memories.kept:SparseState",
-    "sparse-keys-values": "mnemoscope.memories.kept:Kept",
-    "source-vectors": "mnemoscope.memories.words:WordsState",
-    "recurrent-decoder": "mnemoscope.memories.words:AttentiveState",
-    "cross-attention": "mnemoscope.memories.words:CrossState",
+    "keys-values": "mnemoscope.memories.transformer.state:AttentionState",
+    "layer-inputs": "mnemoscope.memories.transformer_xl.state:CacheState",
+    "signal": "mnemoscope.memories.infinite.signal:ContinuousState",
+    "relative": "mnemoscope.memories.transformer_xl.state:LayerState",
+    "sparse": "mnemoscope.memories.sparse.state:SparseState",
+    "sparse-keys-values": "mnemoscope.memories.sparse.state:SparseKV",
+    "source-vectors": "mnemoscope.models.seq2seq.cross_attention:SourceState",
+    "recurrent-decoder": "mnemoscope.models.seq2seq.cross_attention:AttentiveState",
+    "cross-attention": "mnemoscope.models.seq2seq.cross_attention:CrossState",
     "transformers": "mnemoscope.huggingface.stream:HuggingFaceState",
     "document": "mnemoscope.huggingface.stream:DocumentState",
     "window": "mnemoscope.huggingface.infinite.windows:WindowState",
@@ -335,8 +335,7 @@ def state_kind(name: str) -> type | None:
     path = STATES.get(OLD_STATES.get(name, name))
     if path is None:
         return None
-    module, attribute = parts_of(path)
-    found: type = getattr(importlib.import_module(module), attribute)
+    found: type = load(path)
     return found
 
 
@@ -361,11 +360,10 @@ def find(kind: str, name: str) -> Any:
     table = KINDS[kind]
     name = registered(kind, name)
     path = table[name].path if name in table else name
-    module, attribute = parts_of(path)
     if name not in table:
-        check_trusted(name, module)
+        check_trusted(name, parts_of(path)[0])
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found = load(path)
     except ModuleNotFoundError as error:
         raise UserError(
             f"cannot load {kind} {name!r} from {path!r}: {error}. Install it, or put the folder "
@@ -405,6 +403,12 @@ def _registered_all(kind: str) -> AfterValidator:
 
 # For options that name several: ``memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT]``.
 MEMORY_NAMES, TRANSLATOR_NAMES = _registered_all("memory"), _registered_all("translator")
+
+
+def load(path: str) -> Any:
+    """What stands at a path ``module:attribute``, imported now."""
+    module, attribute = parts_of(path)
+    return getattr(importlib.import_module(module), attribute)
 
 
 def parts_of(path: str) -> tuple[str, str]:

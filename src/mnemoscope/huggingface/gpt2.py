@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.models.config import Transformer
+from mnemoscope.memories.transformer.config import Transformer
 from mnemoscope.models.model import SequenceModel
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.blocks import block_index
 from mnemoscope.huggingface.config import DocumentOptions, InfiniteOptions
-from mnemoscope.models.config import Infinite
+from mnemoscope.memories.infinite.config import Infinite
 
 
 def check_options(config: Any, options: DocumentOptions | InfiniteOptions) -> None:

@@ -19,7 +19,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.progress import progress
 from mnemoscope.lenses.lens import Lens, PairOptions, Result, TextOptions
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.models.translator import Translator
 from mnemoscope.open import Reader, open_reader
 from mnemoscope.training.run import Run

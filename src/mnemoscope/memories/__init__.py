@@ -1,1 +1,1 @@
-"""What is kept: one file a memory, each a few pure functions over an explicit state."""
+"""What is kept: one file or folder a memory, its layer beside its mathematics."""

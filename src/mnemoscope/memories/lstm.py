@@ -6,14 +6,15 @@ Shapes: B rows, T steps, D width. Gate order is that of `torch.nn.LSTM`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from pydantic import Field
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from mnemoscope.memories.recurrent import Cell, Weights
+from mnemoscope.memories.recurrent import Cell, Recurrent, RecurrentLayer, Weights, by_step
 from mnemoscope.memories.shapes import Axes
 from mnemoscope.memories.state import State
 
@@ -31,15 +32,17 @@ def start(zeros: Tensor) -> LSTMState:
     return LSTMState(zeros, zeros)
 
 
-def drive(inputs: Tensor, weights: Weights) -> Tensor:
-    """W x + b + b', (B, T, 4D), in memory with the time first: a step is one piece."""
+def project(inputs: Tensor, weights: Weights) -> Tensor:
+    """W x + b + b', (B, T, 4D), in memory with the time first: a step is contiguous."""
     bias = weights.input_bias + weights.recurrent_bias
     return F.linear(inputs.transpose(0, 1), weights.inputs, bias).transpose(0, 1)
 
 
-def step(drive: Tensor, state: LSTMState, weights: Weights) -> tuple[LSTMState, tuple[Tensor, ...]]:
+def step(
+    inputs: Tensor, state: LSTMState, weights: Weights
+) -> tuple[LSTMState, tuple[Tensor, ...]]:
     """c' = forget ⊙ c + input ⊙ candidate and h' = output ⊙ tanh(c')."""
-    raw = torch.addmm(drive, state.hidden, weights.recurrent.t())
+    raw = torch.addmm(inputs, state.hidden, weights.recurrent.t())
     # One `chunk`, not slices: each slice's backward pass would fill a gradient of full width.
     admit, keep, candidate, show = raw.chunk(4, 1)
     admit, keep, show = torch.sigmoid(admit), torch.sigmoid(keep), torch.sigmoid(show)
@@ -50,15 +53,15 @@ def step(drive: Tensor, state: LSTMState, weights: Weights) -> tuple[LSTMState, 
 
 
 def unroll(
-    drives: Tensor, state: LSTMState, recurrent: Tensor, mask: Tensor | None, watch: bool
+    projected: Tensor, state: LSTMState, recurrent: Tensor, mask: Tensor | None, watch: bool
 ) -> tuple[Tensor, LSTMState, Tensor | None]:
     """All steps of a segment: the same numbers as `step` after `step`, in less time.
 
-    drives (B, T, 4D) are used up, recurrent (4D, D), mask (B, T). Returns what `scan` returns.
+    projected (B, T, 4D) are used up, recurrent (4D, D), mask (B, T). Returns what `scan` returns.
     """
-    kind = drives.dtype  # bfloat16 under autocast
+    kind = projected.dtype  # bfloat16 under autocast
     outputs, cell, gates = _Unrolled.apply(  # type: ignore[no-untyped-call]
-        drives, state.hidden.to(kind), state.cell.to(kind), recurrent.to(kind), mask, watch
+        projected, state.hidden.to(kind), state.cell.to(kind), recurrent.to(kind), mask, watch
     )
     return outputs, LSTMState(outputs[:, -1].clone(), cell), gates
 
@@ -73,20 +76,24 @@ class _Unrolled(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        drives: Tensor,
+        projected: Tensor,
         hidden: Tensor,
         cell: Tensor,
         recurrent: Tensor,
         mask: Tensor | None,
         watch: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        (rows, steps, _), width = drives.shape, hidden.shape[1]
-        gates = drives.transpose(0, 1).contiguous()  # what came in becomes, step by step, the gates
-        shown = drives.new_empty(steps, rows, width)  # tanh of the new cell
-        hiddens = drives.new_empty(steps + 1, rows, width)  # before each step, and after the last
+        (rows, steps, _), width = projected.shape, hidden.shape[1]
+        gates = projected.transpose(
+            0, 1
+        ).contiguous()  # what came in becomes, step by step, the gates
+        shown = projected.new_empty(steps, rows, width)  # tanh of the new cell
+        hiddens = projected.new_empty(
+            steps + 1, rows, width
+        )  # before each step, and after the last
         cells = torch.empty_like(hiddens)
         hiddens[0], cells[0] = hidden, cell
-        moves = [None] * steps if mask is None else mask.unsqueeze(-1).unbind(1)
+        moves = by_step(mask, steps)
         for step, (opened, seen, move) in enumerate(zip(gates, shown, moves, strict=True)):
             hidden, cell, new = hiddens[step], cells[step], cells[step + 1]
             opened.addmm_(hidden, recurrent.t())
@@ -115,12 +122,12 @@ class _Unrolled(torch.autograd.Function):
         width = d_cell.shape[1]
         sigmoid = torch.ops.aten.sigmoid_backward.grad_input
         tanh = torch.ops.aten.tanh_backward
-        d_drives = torch.empty_like(gates)
+        d_projected = torch.empty_like(gates)
         d_hidden = torch.zeros_like(d_cell)
-        now = zip(d_outputs.unbind(1), d_drives, gates, shown, cells[:-1], moves, strict=True)
-        for d_output, d_drive, opened, seen, cell, move in reversed(list(now)):
+        now = zip(d_outputs.unbind(1), d_projected, gates, shown, cells[:-1], moves, strict=True)
+        for d_output, d_inputs, opened, seen, cell, move in reversed(list(now)):
             admit, keep, candidate, show = opened.chunk(4, 1)
-            d_admit, d_keep, d_candidate, d_show = d_drive.chunk(4, 1)
+            d_admit, d_keep, d_candidate, d_show = d_inputs.chunk(4, 1)
             d_hidden = d_hidden + d_output
             if move is not None:
                 stay = d_hidden * ~move, d_cell * ~move
@@ -129,20 +136,29 @@ class _Unrolled(torch.autograd.Function):
             d_cell = d_cell + tanh(d_hidden * show, seen)
             torch.mul(d_cell, candidate, out=d_admit)
             torch.mul(d_cell, cell, out=d_keep)
-            both = d_drive[:, : 2 * width]
+            both = d_inputs[:, : 2 * width]
             sigmoid(both, opened[:, : 2 * width], grad_input=both)
             tanh.grad_input(d_cell * admit, candidate, grad_input=d_candidate)
-            d_hidden, d_cell = d_drive @ recurrent, d_cell * keep
+            d_hidden, d_cell = d_inputs @ recurrent, d_cell * keep
             if move is not None:
                 d_hidden, d_cell = d_hidden + stay[0], d_cell + stay[1]
-        d_recurrent = d_drives.flatten(0, 1).t() @ hiddens[:-1].flatten(0, 1)
-        return d_drives.transpose(0, 1), d_hidden, d_cell, d_recurrent, None, None
+        d_recurrent = d_projected.flatten(0, 1).t() @ hiddens[:-1].flatten(0, 1)
+        return d_projected.transpose(0, 1), d_hidden, d_cell, d_recurrent, None, None
 
 
-CELL = Cell(
-    gates=("input", "forget", "candidate", "output"),
-    start=start,
-    drive=drive,
-    step=step,
-    unroll=unroll,
-)
+class LSTM(Recurrent):
+    """A cell that input, forget and output gates guard."""
+
+    memory: Literal["lstm"] = "lstm"
+    # A gate that starts half open forgets half of everything per step (Jozefowicz 2015).
+    forget_bias: float = Field(1.0, description="added to the forget gate's bias at the start")
+    cell: ClassVar[Cell] = Cell(
+        nn.LSTM, ("input", "forget", "candidate", "output"), start, project, step, unroll
+    )
+
+    def layer(self, index: int) -> RecurrentLayer:
+        """One layer of cells whose forget gates start open."""
+        layer = super().layer(index)
+        with torch.no_grad():
+            layer.weights.input_bias[self.width : 2 * self.width] += self.forget_bias
+        return layer

@@ -6,13 +6,13 @@ Shapes: B rows, T steps, D width.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from mnemoscope.memories.recurrent import Cell, Weights
+from mnemoscope.memories.recurrent import Cell, Recurrent, Weights
 from mnemoscope.memories.shapes import Axes
 from mnemoscope.memories.state import State
 
@@ -24,15 +24,19 @@ class RNNState(State):
     hidden: Annotated[Tensor, Axes("BD")]
 
 
-def drive(inputs: Tensor, weights: Weights) -> Tensor:
+def project(inputs: Tensor, weights: Weights) -> Tensor:
     """W x + b + b', (B, T, D)."""
     return F.linear(inputs, weights.inputs, weights.input_bias + weights.recurrent_bias)
 
 
-def step(drive: Tensor, state: RNNState, weights: Weights) -> tuple[RNNState, tuple[Tensor, ...]]:
-    """h' = tanh(drive + U h)."""
-    hidden = torch.tanh(torch.addmm(drive, state.hidden, weights.recurrent.t()))
+def step(inputs: Tensor, state: RNNState, weights: Weights) -> tuple[RNNState, tuple[Tensor, ...]]:
+    """h' = tanh(W x + b + b' + U h)."""
+    hidden = torch.tanh(torch.addmm(inputs, state.hidden, weights.recurrent.t()))
     return RNNState(hidden), (hidden,)
 
 
-CELL = Cell(gates=("candidate",), start=RNNState, drive=drive, step=step)
+class RNN(Recurrent):
+    """h' = tanh(W x + U h + b)."""
+
+    memory: Literal["rnn"] = "rnn"
+    cell: ClassVar[Cell] = Cell(nn.RNN, ("candidate",), RNNState, project, step)

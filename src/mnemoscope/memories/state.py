@@ -170,6 +170,19 @@ def row_mask(rows: Tensor | Sequence[int], batch: int) -> Tensor:
     return mask
 
 
+def joined_visibility(
+    like: Tensor, past: Tensor | None, held: int, mask: Tensor | None, new: int
+) -> Tensor | None:
+    """Which of ``held`` and ``new`` tokens a row may attend to, (B, S); None while it is all."""
+    if past is None and mask is None:
+        return None
+    if past is None:
+        past = like.new_ones(len(like), held, dtype=torch.bool)
+    if mask is None:
+        mask = like.new_ones(len(like), new, dtype=torch.bool)
+    return torch.cat((past, mask), 1)
+
+
 def own(tensor: Tensor) -> Tensor:
     """The same numbers in memory of their own, laid out as if they had been read from a file.
 

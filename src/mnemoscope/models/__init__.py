@@ -1,1 +1,1 @@
-"""What reads and writes: recurrent models, Transformers, and the one call they share."""
+"""What reads and writes: the one call, its size, and models that read a source first."""

@@ -17,10 +17,12 @@ from torch import Tensor, nn
 from mnemoscope.core.aliases import canonical, renamed
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import model_kind
+from mnemoscope.memories.config import ModelConfig, TransformerBase
+from mnemoscope.memories.layer import Context
+from mnemoscope.memories.positions import Positions
 from mnemoscope.memories.shapes import fault
 from mnemoscope.memories.state import StreamState as StreamState
-from mnemoscope.models.config import ModelConfig
-from mnemoscope.models.positions import Positions, Rotation
+from mnemoscope.models.footprint import check as check_size
 
 
 @dataclass(frozen=True)
@@ -33,40 +35,6 @@ class Output:
     logits: Tensor
     state: StreamState
     losses: dict[str, Tensor] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Context:
-    """What layers may want to know of the segment beside its vectors."""
-
-    mask: Tensor | None
-    rotation: Rotation | None
-    losses: dict[str, Tensor] = field(default_factory=dict)
-
-    def add_loss(self, name: str, loss: Tensor) -> None:
-        """Ask training to make this small as well; layers that ask for the same add up."""
-        self.losses[name] = self.losses[name] + loss if name in self.losses else loss
-
-
-class Tap(nn.Module):
-    """A named place where a lens can look, or put something else in place of what is there."""
-
-    def forward(self, value: Tensor) -> Tensor:
-        """Return ``value`` unchanged, after the hooks have seen it."""
-        return value
-
-    @property
-    def watched(self) -> bool:
-        """Whether anybody looks."""
-        return bool(self._forward_hooks)
-
-
-def show(tap: Tap, value: Tensor) -> Tensor:
-    """Let whoever watches see ``value``; a call that nobody watches would only cost time."""
-    if not tap.watched:
-        return value
-    seen: Tensor = tap(value)
-    return seen
 
 
 class SequenceModel(nn.Module):
@@ -104,8 +72,8 @@ class SequenceModel(nn.Module):
         vectors = self.embedding(tokens)
         rotation = None
         if count is not None:
-            places = self._places(tokens, count, mask)
-            vectors, rotation = self.positions(vectors, places)
+            positions = self._positions(tokens, count, mask)
+            vectors, rotation = self.positions(vectors, positions)
             count = count + (tokens.shape[1] if mask is None else mask.sum(1))
         context = Context(mask, rotation)
 
@@ -132,16 +100,16 @@ class SequenceModel(nn.Module):
             return torch.zeros(tokens.shape[0], dtype=torch.long, device=tokens.device)
         return state.count
 
-    def _places(self, tokens: Tensor, count: Tensor, mask: Tensor | None) -> Tensor:
+    def _positions(self, tokens: Tensor, count: Tensor, mask: Tensor | None) -> Tensor:
         """Position of every token in its own stream, (B, T); padding takes no place."""
         if mask is None:
-            places = count[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
+            positions = count[:, None] + torch.arange(tokens.shape[1], device=tokens.device)
         else:
-            places = (count[:, None] + mask.cumsum(1) - 1).clamp(min=0)
+            positions = (count[:, None] + mask.cumsum(1) - 1).clamp(min=0)
         limit = self.config.limit
         if limit is None:
-            return places
-        low, high = (int(bound) for bound in places.aminmax())
+            return positions
+        low, high = (int(bound) for bound in positions.aminmax())
         if low < 0:
             raise UserError(f"the state says that a row has read {int(count.min())} tokens")
         if high >= limit:
@@ -149,28 +117,12 @@ class SequenceModel(nn.Module):
                 f"the stream has {high + 1} tokens but learned positions end at "
                 f"{limit}; build with a larger context, or with rotary or sinusoidal positions"
             )
-        return places
+        return positions
 
     def _check(self, tokens: Tensor, state: StreamState | None, mask: Tensor | None) -> None:
-        integers = tokens.dtype in (torch.int64, torch.int32)
-        if tokens.dim() != 2 or not integers or tokens.numel() == 0:
-            raise UserError(
-                "tokens must be int64 or int32 of shape (rows, length), not empty; "
-                f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
-            )
-        # On an accelerator this look would wait for the device; its embedding kernel checks.
-        if tokens.device.type == "cpu" and not torch.compiler.is_compiling():
-            low, high = (int(bound) for bound in tokens.aminmax())
-            if low < 0 or high >= self.config.vocab:
-                raise UserError(
-                    f"token id {low if low < 0 else high} is outside the vocabulary: "
-                    f"this model reads ids 0 to {self.config.vocab - 1}"
-                )
-        if mask is not None and (mask.shape != tokens.shape or mask.dtype != torch.bool):
-            raise UserError(
-                f"the mask must be boolean of shape {tuple(tokens.shape)}; "
-                f"got {mask.dtype} of shape {tuple(mask.shape)}"
-            )
+        check_ids(tokens, self.config.vocab, "tokens", "token")
+        if mask is not None:
+            check_mask(mask, tokens)
         if state is not None:
             self._check_state(tokens, state)
 
@@ -222,6 +174,32 @@ class SequenceModel(nn.Module):
         return "; ".join(said)[:1000]
 
 
+def check_ids(ids: Tensor, vocab: int, what: str, each: str) -> None:
+    """Raise `UserError` unless ids (B, T) are there and of a vocabulary."""
+    if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32) or ids.numel() == 0:
+        raise UserError(
+            f"{what} must be int64 or int32 of shape (rows, length), not empty; "
+            f"got {ids.dtype} of shape {tuple(ids.shape)}"
+        )
+    # On an accelerator this look would wait for the device; its embedding kernel checks.
+    if ids.device.type == "cpu" and not torch.compiler.is_compiling():
+        low, high = (int(bound) for bound in ids.aminmax())
+        if low < 0 or high >= vocab:
+            raise UserError(
+                f"{each} id {low if low < 0 else high} is outside the vocabulary: "
+                f"this model reads ids 0 to {vocab - 1}"
+            )
+
+
+def check_mask(mask: Tensor, ids: Tensor) -> None:
+    """Raise `UserError` unless a mask says of every id whether it is one."""
+    if mask.shape != ids.shape or mask.dtype != torch.bool:
+        raise UserError(
+            f"the mask must be boolean of shape {tuple(ids.shape)}; "
+            f"got {mask.dtype} of shape {tuple(mask.shape)}"
+        )
+
+
 def _last(vectors: Tensor, mask: Tensor | None) -> Tensor:
     """The vector of each row's last real token, (B, 1, D)."""
     if mask is None:
@@ -229,6 +207,20 @@ def _last(vectors: Tensor, mask: Tensor | None) -> Tensor:
     steps = torch.arange(mask.shape[1], device=mask.device)
     last = (mask * steps).argmax(1)
     return vectors.gather(1, last[:, None, None].expand(-1, 1, vectors.shape[2]))
+
+
+def build(config: ModelConfig) -> SequenceModel:
+    """Build the model that a config describes, its weights from torch's current random state."""
+    if type(config).build is not ModelConfig.build:
+        return config.build()  # it puts its model together by itself
+    check_size(config)
+    # What is drawn first decides all that follows: positions, layers, embedding, readout.
+    positions = config.position_encoding()
+    layers = [config.layer(index) for index in range(config.layers)]
+    model = SequenceModel(config, layers, positions, config.final_norm)
+    if isinstance(config, TransformerBase) and config.tied:
+        model.readout.weight = model.embedding.weight
+    return model
 
 
 def parameters(model: nn.Module) -> int:

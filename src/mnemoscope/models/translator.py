@@ -15,7 +15,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.data.translation import decode, encode
 from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.models.beam import search
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 
 # A line is a sentence or a few; a whole book in one line is a mistake.
 LONGEST_LINE = 1000

@@ -19,9 +19,9 @@ from mnemoscope.data.vocabulary import Ints
 from mnemoscope.huggingface import saved
 from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.huggingface.loading import architecture
-from mnemoscope.models.encoder import EncoderModel
+from mnemoscope.models.encoder.model import EncoderModel
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.open import Reader, open_attached, open_model
 from mnemoscope.scope import run_index
 from mnemoscope.scope.folder import inside

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from mnemoscope.activations.hooks import Seen, watch
 from mnemoscope.core.errors import UserError
+from mnemoscope.memories.recurrent import RecurrentLayer
+from mnemoscope.memories.sparse.attention import SparseAttention
+from mnemoscope.memories.transformer.attention import SelfAttention
+from mnemoscope.memories.transformer_xl.attention import RelativeAttention
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.models.recurrent import RecurrentLayer
-from mnemoscope.models.relative import RelativeAttention
-from mnemoscope.models.sparse import SparseAttention
-from mnemoscope.models.transformer import SelfAttention
 from mnemoscope.scope.frame import Step
 from mnemoscope.scope.views.attention import AttentionView, SparseView
 from mnemoscope.scope.views.plain import PlainView

@@ -11,7 +11,7 @@ from typing import Any
 
 from mnemoscope.core.errors import suggestion
 from mnemoscope.core.registry import MEMORIES, model_kind
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.memories.config import ModelConfig
 
 
 def check_contenders(names: Sequence[str], variants: Collection[str]) -> None:

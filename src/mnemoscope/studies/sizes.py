@@ -8,7 +8,7 @@ import torch
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import find, model_kind
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.memories.config import ModelConfig
 from mnemoscope.models.model import parameters
 from mnemoscope.open import open_stream
 

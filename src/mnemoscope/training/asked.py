@@ -9,7 +9,7 @@ from mnemoscope.core.bounded import read_text
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import FIRST_CHOICE, find, name_of
 from mnemoscope.core.trust import trusting
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.memories.config import ModelConfig
 from mnemoscope.training.config import RunConfig
 
 if TYPE_CHECKING:

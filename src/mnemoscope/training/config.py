@@ -15,7 +15,7 @@ from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import find, parts_of, registered
 from mnemoscope.data.batch import Task
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.memories.config import ModelConfig
 from mnemoscope.models.footprint import describe, training_bytes
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mnemoscope.data.batch import NO_QUESTION, NO_WORD, Stream, Task
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 
 
 @dataclass(frozen=True)

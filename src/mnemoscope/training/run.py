@@ -26,7 +26,7 @@ from mnemoscope.data.text import Text
 from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.memories.state import read_tensors, write_tensors
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.models.translator import Translator
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig

@@ -20,7 +20,7 @@ from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface.config import Fitting, Guidance
 from mnemoscope.huggingface.documents.losses import Reader
 from mnemoscope.huggingface.texts import Documents
-from mnemoscope.memories.guidance import terms
+from mnemoscope.memories.documents.guidance import terms
 
 if TYPE_CHECKING:
     from mnemoscope.huggingface.documents.memory import DocumentMemory

@@ -13,7 +13,7 @@ from torch import Tensor
 from mnemoscope.core.seeds import derive
 from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface.texts import Documents
-from mnemoscope.memories.documents import SHINGLE, project, starting_keys, tfidf
+from mnemoscope.memories.documents.entries import SHINGLE, project, starting_keys, tfidf
 
 if TYPE_CHECKING:
     from mnemoscope.huggingface.documents.memory import DocumentMemory

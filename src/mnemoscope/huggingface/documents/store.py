@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.seeds import derive
 from mnemoscope.huggingface.config import DocumentOptions
-from mnemoscope.memories import documents
+from mnemoscope.memories.documents import entries
 
 # Numbers of one memory, 8 GiB of them.
 MOST = 1 << 31
@@ -64,7 +64,7 @@ class DocumentStore(nn.Module):
         self.keys = nn.Parameter(held, requires_grad=self.options.learned)
         if self.options.control != "none":
             generator = torch.Generator().manual_seed(derive(self.options.seed, "masks"))
-            masks = documents.control_masks(
+            masks = entries.control_masks(
                 len(held), self.options.entries, self.options.control, generator
             )
             self.masks = torch.cat((self.masks, masks[before:].to(device)))
@@ -85,14 +85,14 @@ class DocumentStore(nn.Module):
     def chosen(self, keys: Tensor) -> Tensor:
         """act(g(K)) of representations (R, K): (R, E)."""
         layers = list(zip(self.mapping, self.mapping_bias, strict=True))
-        return documents.choose(keys, layers, self.options.select)
+        return entries.choose(keys, layers, self.options.select)
 
     def activations(self, hidden: Tensor) -> Tensor:
         """How far hidden states (R, T, D) activate each entry, (R, T, E)."""
         if self.options.control == "bias":
             return hidden.new_ones(*hidden.shape[:2], self.options.entries).to(self.values)
-        return documents.ask(self.norm(hidden.to(self.asking)), self.asking, self.asking_bias)
+        return entries.ask(self.norm(hidden.to(self.asking)), self.asking, self.asking_bias)
 
     def forward(self, hidden: Tensor, chosen: Tensor) -> Tensor:
         """hidden (R, T, D) with open entries (R, E) -> what is added to it, (R, T, D)."""
-        return documents.answer(self.activations(hidden), chosen, self.values, self.bias)
+        return entries.answer(self.activations(hidden), chosen, self.values, self.bias)

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface import blocks as parts
-from mnemoscope.memories.continuous import ContinuousState
-from mnemoscope.models.config import Infinite
-from mnemoscope.models.longterm import LongTerm
-from mnemoscope.models.model import Context
+from mnemoscope.memories.infinite.config import Infinite
+from mnemoscope.memories.infinite.long_term import LongTerm
+from mnemoscope.memories.infinite.signal import ContinuousState
+from mnemoscope.memories.layer import Context
 
 if TYPE_CHECKING:
     from mnemoscope.huggingface.infinite.memory import InfiniteMemory

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.memories.continuous import ContinuousState
+from mnemoscope.memories.infinite.signal import ContinuousState
 from mnemoscope.memories.state import State
 
 

@@ -20,7 +20,7 @@ from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.lenses.alignment.result import AlignmentResult
 from mnemoscope.lenses.inputs import sentence_pairs
 from mnemoscope.lenses.lens import Lens, PairOptions
-from mnemoscope.models.translation_config import OneVector
+from mnemoscope.models.seq2seq.vector import OneVector
 from mnemoscope.models.translator import Translator, pad
 
 

@@ -22,8 +22,8 @@ from mnemoscope.lenses.attention_maps.result import (
 )
 from mnemoscope.lenses.inputs import fixed_length, native
 from mnemoscope.lenses.lens import Lens
+from mnemoscope.memories.sparse.attention import SparseAttention
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.sparse import SparseAttention
 
 NEEDS = "attention maps are those of a sparse model (pattern=dense sees everything)"
 
@@ -62,11 +62,11 @@ class AttentionMaps(Lens):
         was_training = model.training
         model.eval()
         try:
-            with torch.no_grad(), capture(model, "layers.*.attention.looks") as seen:
+            with torch.no_grad(), capture(model, "layers.*.attention.maps") as seen:
                 model(tokens)
         finally:
             model.train(was_training)
-        maps = [seen[f"layers.{n}.attention.looks"].mean(1) for n in range(len(layers))]
+        maps = [seen[f"layers.{n}.attention.maps"].mean(1) for n in range(len(layers))]
         weights = torch.stack(maps, 1).double().cpu().numpy()  # (B, L, T, T)
         if self._distances and self._sum.shape != weights.shape[1:]:
             raise UserError(

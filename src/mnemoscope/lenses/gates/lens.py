@@ -18,8 +18,8 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.gates.result import GatesOptions, GatesResult
 from mnemoscope.lenses.inputs import fixed_length, native
 from mnemoscope.lenses.lens import Lens
+from mnemoscope.memories.recurrent import RecurrentLayer
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.recurrent import RecurrentLayer
 
 NEEDS = "gates are those of LSTM and GRU"
 # Gates lie in [0, 1], candidates in [−1, 1]: percentiles are exact to a hundredth.

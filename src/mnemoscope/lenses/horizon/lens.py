@@ -24,9 +24,9 @@ from mnemoscope.core.progress import progress
 from mnemoscope.core.seeds import derive
 from mnemoscope.lenses.horizon.result import FOLDS, HorizonOptions, HorizonResult
 from mnemoscope.lenses.lens import Lens
-from mnemoscope.memories.horizon import directions
-from mnemoscope.models.config import Infinite
-from mnemoscope.models.longterm import plan_of
+from mnemoscope.memories.infinite.config import Infinite
+from mnemoscope.memories.infinite.horizon import directions
+from mnemoscope.memories.infinite.long_term import plan_of
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.open import open_stream
 

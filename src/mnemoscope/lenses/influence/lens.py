@@ -29,7 +29,8 @@ from mnemoscope.lenses.inputs import tokenise
 from mnemoscope.lenses.lens import Lens
 from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import Groups
-from mnemoscope.models.model import Context, SequenceModel
+from mnemoscope.memories.layer import Context
+from mnemoscope.models.model import SequenceModel
 from mnemoscope.open import Reader, open_reader
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mnemoscope.memories.positions import waves
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.positions import waves
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 
 NAMES = ("position_embeddings", "wpe", "embed_positions", "position_embedding", "pos_emb")
 

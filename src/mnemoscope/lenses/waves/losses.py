@@ -17,7 +17,7 @@ from torch import Tensor
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.masking import hide
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.models.source import SourceModel
+from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.open import Reader
 
 # As the sentence encoders of sentence-transformers are trained: cosine times twenty.

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
-from mnemoscope.models.sparse import SparseAttention
-from mnemoscope.models.transformer import SelfAttention
+from mnemoscope.memories.sparse.attention import SparseAttention
+from mnemoscope.memories.transformer.attention import SelfAttention
 from mnemoscope.scope.views.view import Floats, Ints, Part, Shown, slots, spread
 
 

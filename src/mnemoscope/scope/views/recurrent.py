@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
-from mnemoscope.memories.recurrent import Cell, Weights
-from mnemoscope.models.recurrent import RecurrentLayer
+from mnemoscope.memories.recurrent import Cell, RecurrentLayer, Weights
 from mnemoscope.scope.views.view import Floats, Part, Shown, listed, packed
 
 # The gate that keeps, where a cell has one.
@@ -91,7 +90,7 @@ class RecurrentView:
         state = before
         if state is None:
             state = cell.start(given.new_zeros(1, self.layer.kernel.hidden_size))
-        inputs = cell.drive(given, weights)
+        inputs = cell.project(given, weights)
         shares = self.skipped.read(cell, weights, inputs, state, first)
         gates = seen[f"layers.{self.number}.gates"][0].double().cpu().numpy()  # (T, G, D)
         return Shown(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mnemoscope.activations.hooks import Seen
-from mnemoscope.models.relative import RelativeAttention
+from mnemoscope.memories.transformer_xl.attention import RelativeAttention
 from mnemoscope.scope.views.signal import SignalView
 from mnemoscope.scope.views.view import Floats, Part, Shown, slots, spread
 
@@ -29,7 +29,7 @@ class RelativeView:
     def sites(self) -> list[str]:
         """Attention to recent and compressed vectors, and to the signal if there is one."""
         path = f"layers.{self.number}.attention"
-        return [f"{path}.looks", *(self.signal.sites() if self.signal else [])]
+        return [f"{path}.maps", *(self.signal.sites() if self.signal else [])]
 
     def show(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Shown:
         """Attention weights, and what each memory of the row holds."""

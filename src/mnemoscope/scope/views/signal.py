@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
-from mnemoscope.memories.continuous import ContinuousState
-from mnemoscope.memories.density import gaussian_below, parabola_below
-from mnemoscope.memories.horizon import timeline
-from mnemoscope.models.longterm import LongTerm
+from mnemoscope.memories.infinite.densities import gaussian_below, parabola_below
+from mnemoscope.memories.infinite.horizon import timeline
+from mnemoscope.memories.infinite.long_term import LongTerm
+from mnemoscope.memories.infinite.signal import ContinuousState
 from mnemoscope.scope.views.view import Floats, Part, Shown, listed, spread
 
 # Points at which curves over the signal are drawn, and at which the position of tokens is known.
@@ -33,7 +33,7 @@ class SignalView:
         """Mean and variance of attention densities, or the queries of a Gibbs density."""
         if self._gibbs:
             return [f"layer.{self.number}.attention.q"]
-        return [f"layers.{self.number}.attention.signal.looks"]
+        return [f"layers.{self.number}.attention.signal.maps"]
 
     @property
     def _gibbs(self) -> bool:

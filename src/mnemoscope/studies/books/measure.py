@@ -18,10 +18,9 @@ from torch import Tensor
 
 from mnemoscope.data.documents import choose, read_documents
 from mnemoscope.data.text import Text
-from mnemoscope.memories.cache import CacheState
 from mnemoscope.memories.state import State
+from mnemoscope.memories.transformer_xl.state import CacheState, LayerState
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.models.relative import LayerState
 from mnemoscope.studies.books.passages import PROBE, Passage, cut, lengths, stretch
 from mnemoscope.studies.books.result import Examined, Grid
 from mnemoscope.training.machine import join

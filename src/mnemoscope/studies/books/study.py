@@ -24,7 +24,7 @@ from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.documents import Document, choose, read_documents
 from mnemoscope.data.text import Text
-from mnemoscope.models.config import MOST_LAYERS, ModelConfig
+from mnemoscope.memories.config import MOST_LAYERS, ModelConfig
 from mnemoscope.studies.books.page import page as books_page
 from mnemoscope.studies.books.passages import PROBE, cut, lengths, starts
 from mnemoscope.studies.books.result import (

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.data.batch import Task
-from mnemoscope.models.config import MOST_LAYERS, Sparse
+from mnemoscope.memories.config import MOST_LAYERS
+from mnemoscope.memories.sparse.config import Sparse
 from mnemoscope.studies.contest.result import Contestant, ContestResult, Curve, Training
 from mnemoscope.studies.study import Diverged, Study
 from mnemoscope.studies.trials import Trial, home_of, run_trials

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mnemoscope.memories.pattern import Pattern, hops
+from mnemoscope.memories.sparse.patterns import Pattern, hops
 from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.images import tiles
 from mnemoscope.report.document import Cell, Figure, Section, Table

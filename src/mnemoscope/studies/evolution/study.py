@@ -19,9 +19,9 @@ from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.data.translation import Translation
-from mnemoscope.models.config import MOST_LAYERS
-from mnemoscope.models.encoder_config import Encoder
-from mnemoscope.models.translation_config import EncoderDecoder
+from mnemoscope.memories.config import MOST_LAYERS
+from mnemoscope.models.encoder.config import Encoder
+from mnemoscope.models.seq2seq.encoder_decoder.config import EncoderDecoder
 from mnemoscope.studies.evolution.page import page
 from mnemoscope.studies.evolution.result import OBJECTIVES, EvolutionResult, Examined, Trained
 from mnemoscope.studies.pairs import PairsStudy

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.data.copy import Copy
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.lag.page import page
 from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
 from mnemoscope.studies.study import Diverged, Page, Study

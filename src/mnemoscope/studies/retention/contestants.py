@@ -14,7 +14,7 @@ from mnemoscope.core.registry import MEMORIES, find
 from mnemoscope.studies import study
 
 if TYPE_CHECKING:
-    from mnemoscope.models.config import ModelConfig
+    from mnemoscope.memories.config import ModelConfig
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "strided": ("sparse", {"pattern": "strided"}),

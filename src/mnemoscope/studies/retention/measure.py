@@ -10,7 +10,7 @@ from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.retention.cost import cost
 from mnemoscope.lenses.retention.episodes import RetentionOptions
 from mnemoscope.lenses.retention.lens import Retention
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.memories.config import ModelConfig
 from mnemoscope.open import open_stream
 from mnemoscope.studies.retention.result import Cost, Curve, Examined, Size
 from mnemoscope.studies.sizes import count

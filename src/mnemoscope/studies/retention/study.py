@@ -34,7 +34,7 @@ from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training
 
 if TYPE_CHECKING:
-    from mnemoscope.models.config import ModelConfig
+    from mnemoscope.memories.config import ModelConfig
 
 # Memory, size, learning rate and seed of one training.
 Setting = tuple[str, int, float, int]

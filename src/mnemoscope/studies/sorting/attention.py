@@ -12,20 +12,21 @@ from torch import Tensor
 
 from mnemoscope.activations.capture import Seen, capture
 from mnemoscope.data.sorting import Sorting
-from mnemoscope.memories.horizon import timeline
-from mnemoscope.memories.reading import Looks, masses
-from mnemoscope.models.config import Infinite, Relative
-from mnemoscope.models.longterm import plan_of
+from mnemoscope.memories.infinite.config import Infinite
+from mnemoscope.memories.infinite.densities import masses
+from mnemoscope.memories.infinite.horizon import timeline
+from mnemoscope.memories.infinite.long_term import plan_of
+from mnemoscope.memories.transformer_xl.config import Relative
+from mnemoscope.memories.transformer_xl.state import LayerState
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.models.relative import LayerState
 from mnemoscope.studies.sorting.result import MU_EDGES, PARTS, SIGMA_EDGES, Attention
 
 Floats = NDArray[np.float64]
 BINS = 4 * PARTS
 # Attention weights over a queue (R, H, T, S); mean and variance of the densities through which
 # queries attend to a signal (R, H, T, 2).
-WEIGHTS, DENSITIES = "layers.{}.attention.looks", "layers.{}.attention.signal.looks"
-SITES = "layers.*.attention*.looks"
+WEIGHTS, DENSITIES = "layers.{}.attention.maps", "layers.{}.attention.signal.maps"
+SITES = "layers.*.attention*.maps"
 
 
 @torch.no_grad()
@@ -77,7 +78,8 @@ def _densities(model: SequenceModel, seen: Seen) -> list[Tensor]:
 
 def _mass(densities: Tensor) -> Tensor:
     """Attention that each part of a signal gets from all heads and queries, (R, K)."""
-    return masses("gaussian", Looks(*densities.unbind(-1)), BINS, None)
+    mean, variance = densities.unbind(-1)
+    return masses("gaussian", mean, variance, BINS, None)
 
 
 def _writes(state: StreamState) -> int:

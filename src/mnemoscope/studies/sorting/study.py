@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.data.sorting import Sorting as Task
-from mnemoscope.models.config import MOST_LAYERS
+from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
 from mnemoscope.studies.sorting.oracles import chance, counting_oracle
 from mnemoscope.studies.sorting.page import page as sorting_page

@@ -20,7 +20,7 @@ from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, TRANSLATOR_NAMES, find
 from mnemoscope.data.translation import Translation
-from mnemoscope.models.config import ModelConfig
+from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.pairs import PairsStudy
 from mnemoscope.studies.study import Page
 from mnemoscope.studies.translation.page import page

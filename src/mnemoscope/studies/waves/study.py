@@ -19,8 +19,8 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.data.delayed_answer import DelayedAnswer
 from mnemoscope.data.masked_lm import MaskedLM
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
-from mnemoscope.models.config import MOST_LAYERS
-from mnemoscope.models.encoder_config import Encoder
+from mnemoscope.memories.config import MOST_LAYERS
+from mnemoscope.models.encoder.config import Encoder
 from mnemoscope.studies.study import Diverged, Page, Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.studies.waves import page

@@ -1,0 +1,1 @@
+"""The memory ``documents``, which is attached to models of transformers."""

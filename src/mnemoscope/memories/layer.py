@@ -1,0 +1,46 @@
+"""What every layer is given beside vectors and state, and how it shows what it does.
+
+A layer is a module called as ``layer(vectors, state, context) -> (vectors, state)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from mnemoscope.memories.positions import Rotation
+
+
+@dataclass(frozen=True)
+class Context:
+    """What layers may want to know of the segment beside its vectors."""
+
+    mask: Tensor | None
+    rotation: Rotation | None
+    losses: dict[str, Tensor] = field(default_factory=dict)
+
+    def add_loss(self, name: str, loss: Tensor) -> None:
+        """Ask training to make this small as well; layers that ask for the same add up."""
+        self.losses[name] = self.losses[name] + loss if name in self.losses else loss
+
+
+class Tap(nn.Module):
+    """A named place where a lens can look, or put something else in place of what is there."""
+
+    def forward(self, value: Tensor) -> Tensor:
+        """Return ``value`` unchanged, after the hooks have seen it."""
+        return value
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody looks."""
+        return bool(self._forward_hooks)
+
+
+def show(tap: Tap, value: Tensor) -> Tensor:
+    """Let whoever watches see ``value``; a call that nobody watches would only cost time."""
+    if not tap.watched:
+        return value
+    seen: Tensor = tap(value)
+    return seen

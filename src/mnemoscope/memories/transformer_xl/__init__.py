@@ -1,0 +1,1 @@
+"""The memory ``transformer_xl``."""

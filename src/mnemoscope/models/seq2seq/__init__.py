@@ -1,0 +1,1 @@
+"""Models that read a source before they speak."""
