@@ -181,12 +181,8 @@ class Heads(Lens):
             raise UserError("nothing was observed yet: call observe(model, texts) first")
         layers = [self.layers[number] for number in sorted(self.layers)]
         count = layers[0].queries.count
-        rows: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         near = np.abs(layers[0].offsets.offsets) <= self.reach
-        for layer in layers:
-            for name, values in self._layer(layer, near).items():
-                rows[name].append(values)
-        arrays = {name: np.array(values) for name, values in rows.items()}
+        arrays = _stacked([self._layer(layer, near) for layer in layers])
         explained = np.array([self.shares[n].numpy() for n in sorted(self.layers)])  # (L, 7, H)
         whole = np.maximum(explained[:, -1], 1e-300)
         result = HeadsResult(
@@ -255,16 +251,8 @@ class Heads(Lens):
             components(factor(self.weights[n]), self.layers[n].inputs.mean(), table, self.parts)
             for n in sorted(self.layers)
         ]
-        both = {
-            name: np.array([one[name] for one in found])
-            for name in ("values", "left", "right", "share")
-        }
-        tables = {
-            name: np.array([one[name] for one in found])
-            for name in ("table_left", "table_right")
-            if table is not None
-        }
-        return Components(**both, periods=periods(both["left"], both["right"]), **tables)
+        both = _stacked(found)
+        return Components(**both, periods=periods(both["left"], both["right"]))
 
     def _rotary(self, layers: list[LayerSums], count: int) -> Rotary | None:
         rotary = [one.rotary for one in layers if one.rotary is not None]
@@ -286,16 +274,6 @@ class Heads(Lens):
         return shifts
 
 
-_COLUMNS = (
-    "relative",
-    "relative_null",
-    "position_relative",
-    "delay",
-    "lag",
-    "coherence",
-    "coherence_null",
-    "measured",
-    "predicted",
-    "flat",
-    "fit",
-)
+def _stacked(layers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Arrays of layers by name, as arrays (L, …)."""
+    return {name: np.array([one[name] for one in layers]) for name in layers[0]}
