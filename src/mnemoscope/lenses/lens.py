@@ -46,10 +46,15 @@ class Result:
         return page.fragment(Figure(name, self.figure(), "", self.table()))
 
 
+# `Lens` has an attribute of that name.
+_Result = Result
+
+
 class Lens:
     """The base of every lens.
 
     question   what a page asks; ``{models}`` is the names of the models
+    Result     what ``result`` returns; with it a page can be drawn again from its result.json
     models     the least and the most models it takes, None for any number
     reads      texts, pairs (a source and what is said, parted by a tab), or nothing
     """
@@ -57,16 +62,21 @@ class Lens:
     title: ClassVar[str]
     question: ClassVar[str]
     Options: ClassVar[type[Config]]
+    Result: ClassVar[Any] = None
     models: ClassVar[tuple[int, int | None]] = (1, 1)
     reads: ClassVar[Literal["texts", "pairs", "nothing"]] = "texts"
 
     @classmethod
-    def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
+    def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> _Result:
         """Open the models, let them read, observe, and return the result."""
         raise NotImplementedError
 
+    def result(self) -> _Result:
+        """What was seen so far."""
+        raise NotImplementedError
+
     @staticmethod
-    def page(result: Result) -> list[Section]:
+    def page(result: _Result) -> list[Section]:
         """The sections of a result; pure."""
         return result.sections()
 
@@ -98,6 +108,10 @@ class TextOptions(Config):
     tokens: int = Field(
         50_000, ge=1, le=MOST_TOKENS, description="about how many tokens to read at most"
     )
+
+    def chosen(self) -> dict[str, Any]:
+        """The options of the lens itself: all but where and how much is read."""
+        return {name: value for name, value in self if name not in SiteOptions.model_fields}
 
 
 class SiteOptions(TextOptions):

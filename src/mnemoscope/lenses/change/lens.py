@@ -26,7 +26,7 @@ class Change(CaptureLens):
 
     title = "Change"
     question = "How much do tokens change from layer to layer of {models}?"
-    Options = GroupedOptions
+    Options, Result = GroupedOptions, GroupedResult
 
     @classmethod
     def made(cls, given: Tokenised, texts: Sequence[str], options: GroupedOptions) -> Self:

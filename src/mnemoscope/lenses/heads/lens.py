@@ -7,8 +7,7 @@ Shapes: B texts, H heads, T positions, E width of a head, D width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -32,18 +31,36 @@ from mnemoscope.lenses.heads.result import (
     HeadsOptions,
     HeadsResult,
     PaperShift,
+    PositionOptions,
     Rotary,
 )
 from mnemoscope.lenses.heads.score_decomposition import decompose
 from mnemoscope.lenses.heads.sums import LayerSums
-from mnemoscope.lenses.inputs import fixed_length
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import FixedLength, FixedLengthLens
 from mnemoscope.lenses.positions.frequencies import window_size
 from mnemoscope.lenses.positions.position_table import position_table
 from mnemoscope.open import Reader, open_reader
 
 
-class Heads(Lens):
+class PositionLens(FixedLengthLens):
+    """A lens that cuts texts itself, to ``length`` tokens, at most ``texts`` of them."""
+
+    @classmethod
+    def made(cls, given: FixedLength, options: PositionOptions) -> Self:
+        """A fresh lens with these options."""
+        read = {"length": given.length, "texts": given.count}
+        return cls(**read, **options.chosen())
+
+    def observe(self, model: Any, inputs: Any) -> None:
+        """Let the model read texts, token ids, or tensors (N, T)."""
+        raise NotImplementedError
+
+    def read(self, given: FixedLength, options: PositionOptions) -> None:
+        """Observe the model reading all texts."""
+        self.observe(given.reader, given.texts)
+
+
+class Heads(PositionLens):
     """Look at the heads of a model: ``observe`` it reading texts, then ``result``.
 
     Texts are joined and cut to ``length`` tokens, at most ``texts`` of them. Offsets up to
@@ -54,17 +71,7 @@ class Heads(Lens):
 
     title = "Heads"
     question = "How does the attention of the heads of {models} depend on relative positions?"
-    Options = HeadsOptions
-
-    @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: HeadsOptions
-    ) -> HeadsResult:
-        """Let one model read texts of one length."""
-        given = fixed_length(models[0], texts, options)
-        lens = cls(length=given.length, texts=given.count, **options.chosen())
-        lens.observe(given.reader, given.texts)
-        return lens.result()
+    Options, Result = HeadsOptions, HeadsResult
 
     def __init__(
         self,
@@ -92,7 +99,7 @@ class Heads(Lens):
         fixed = cut(reader, inputs, self.length, self.texts)
         self.begin(reader, fixed)
         for tokens in fixed.batches(batch):
-            self.read(tokens)
+            self.read_batch(tokens)
         self.explain()
 
     def begin(self, reader: Reader, fixed: FixedLengthTexts) -> None:
@@ -110,7 +117,7 @@ class Heads(Lens):
             self._without = str(error)
 
     @torch.no_grad()
-    def read(self, tokens: Tensor, sites: tuple[str, ...] = ()) -> Seen:
+    def read_batch(self, tokens: Tensor, sites: tuple[str, ...] = ()) -> Seen:
         """Let the model read a batch (B, T).
 
         Comes back what queries and keys were made from, they themselves, and ``sites``: (B, T', D).

@@ -6,7 +6,7 @@ Shapes: L layers, H heads, T positions, R = 2 · reach + 1 offsets, J components
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
@@ -41,10 +41,6 @@ class PositionOptions(TextOptions):
     )
     reach: int = Field(16, ge=1, le=MOST, description="offsets that are shown, either way")
     paper: int = Field(4, ge=0, le=MOST, description="strongest heads with the shift of the paper")
-
-    def chosen(self) -> dict[str, Any]:
-        """The options of the lens itself: all but how much is read."""
-        return {name: value for name, value in self if name not in TextOptions.model_fields}
 
 
 class HeadsOptions(PositionOptions):

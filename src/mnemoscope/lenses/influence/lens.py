@@ -46,7 +46,7 @@ class Influence(Lens):
 
     title = "Influence"
     question = "How much do tokens change each other in every layer of {models}?"
-    Options = GroupedOptions
+    Options, Result = GroupedOptions, GroupedResult
 
     @classmethod
     def measure(

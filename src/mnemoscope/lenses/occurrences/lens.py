@@ -29,7 +29,7 @@ class Occurrences(CaptureLens):
 
     title = "Occurrences"
     question = "Where do the layers of {models} put occurrences of the same token?"
-    Options = OccurrencesOptions
+    Options, Result = OccurrencesOptions, OccurrencesResult
 
     @classmethod
     def made(cls, given: Tokenised, texts: Sequence[str], options: OccurrencesOptions) -> Self:
