@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from mnemoscope.lenses.heads.summary import HeadsSummary, RotaryShares
-from mnemoscope.plots.figure import Series, bars, heatmap, lines
+from mnemoscope.plots.figure import Plot, Series, bars, heatmap, lines
 from mnemoscope.plots.images import slider
 from mnemoscope.report.document import Cell, Figure, Section, Table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 def named(title: str, name: str, between: str = ", ") -> str:
@@ -20,7 +15,7 @@ def named(title: str, name: str, between: str = ", ") -> str:
     return f"{title}{between}{name}" if name else title
 
 
-def slid(figures: dict[str, go.Figure], title: str) -> go.Figure:
+def slid(figures: dict[str, Plot], title: str) -> Plot:
     """A slider far enough below to leave room for the title of the axis."""
     figure = slider(figures, title)
     figure.layout.sliders[0].pad.t = 64
@@ -114,7 +109,7 @@ def _curves(seen: HeadsSummary, name: str) -> list[Figure]:
     """Curves and attention by offset of the strongest heads, chosen by a slider."""
     order = np.argsort(-np.array(seen.relative).ravel(), kind="stable")[:12]
     width = len(seen.relative[0])
-    shown: dict[str, go.Figure] = {}
+    shown: dict[str, Plot] = {}
     rows: list[dict[str, Cell]] = []
     for number in order.tolist():
         n, h = divmod(number, width)
@@ -146,7 +141,7 @@ def _curves(seen: HeadsSummary, name: str) -> list[Figure]:
             rows,
         )
     ]
-    curves_of: dict[str, go.Figure] = {}
+    curves_of: dict[str, Plot] = {}
     rows = []
     for one in seen.components:
         at = np.arange(len(one.left[0]))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from mnemoscope.lenses.heads.page import named, slid
 from mnemoscope.lenses.spectrum.summary import SpectrumSummary
-from mnemoscope.plots.figure import Series, heatmap, lines
+from mnemoscope.plots.figure import Plot, Series, heatmap, lines
 from mnemoscope.report.document import Figure, Section, Table
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
-
-def _few_ticks(figure: go.Figure, labels: list[str]) -> go.Figure:
+def _few_ticks(figure: Plot, labels: list[str]) -> Plot:
     """Write a few of many frequencies, flat."""
     step = max(1, len(labels) // 8)
     figure.update_xaxes(tickmode="array", tickvals=labels[::step], tickangle=0)
