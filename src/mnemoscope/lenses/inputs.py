@@ -178,7 +178,7 @@ class NativeLens(FixedLengthLens):
     """
 
     needs: ClassVar[str]
-    batch: ClassVar[int]
+    batch: ClassVar[int] = BATCH
 
     def check_layers(self, model: SequenceModel) -> Any:
         """The layers it looks at, or `UserError`."""

@@ -30,7 +30,7 @@ class AttentionMaps(NativeLens):
     question = "Where does the attention of every layer of {models} go?"
     Options, Result = AttentionMapsOptions, AttentionMapsResult
     needs = "attention maps are those of a sparse model (pattern=dense sees everything)"
-    batch = 4
+    batch = 4  # a map has T² numbers a head
 
     def __init__(self) -> None:
         self._patterns: tuple[str, ...] = ()

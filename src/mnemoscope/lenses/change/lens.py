@@ -50,9 +50,4 @@ class Change(CaptureLens):
 
     def result(self) -> GroupedResult:
         """What was seen so far."""
-        found = {
-            name: lens.result()
-            for number, (name, lens) in enumerate(zip(self.groups.names, self._lenses, strict=True))
-            if self._quota.full(number)
-        }
-        return gather(found, self.groups, self._quota, "change")
+        return gather(self._lenses, self.groups, self._quota, "change")

@@ -30,7 +30,6 @@ class Gates(NativeLens):
     question = "How far do the gates of {models} open while it reads?"
     Options, Result = GatesOptions, GatesResult
     needs = "gates are those of LSTM and GRU"
-    batch = 32
 
     def __init__(self, layer: int = 0) -> None:
         self.layer = layer

@@ -125,21 +125,21 @@ class Heads(PositionLens):
         model, kept = self.reader.model, self.fixed.kept
         made: Seen = {}
 
-        def hear(heard: AttentionInputs) -> None:
-            heard = heard.kept(kept)
-            name = f"layer.{heard.layer}.attention"
+        def take(captured: AttentionInputs) -> None:
+            captured = captured.kept(kept)
+            name = f"layer.{captured.layer}.attention"
             if f"{name}.q" in made:
                 raise UserError(
-                    f"layer {heard.layer} is run more than once in one reading (its weights are "
+                    f"layer {captured.layer} is run more than once in one reading (its weights are "
                     "tied to those of other layers): what it did in each cannot be told apart"
                 )
-            self._take(heard)
-            made[f"{name}.q"] = heard.queries.transpose(1, 2).flatten(2)
-            made[f"{name}.k"] = heard.keys[:, :: heard.shared].transpose(1, 2).flatten(2)
+            self._take(captured)
+            made[f"{name}.q"] = captured.queries.transpose(1, 2).flatten(2)
+            made[f"{name}.k"] = captured.keys[:, :: captured.shared].transpose(1, 2).flatten(2)
 
         with (
             watch(model, ["layer.*.attention.in", *sites]) as seen,
-            capture_attention_inputs(model, hear),
+            capture_attention_inputs(model, take),
         ):
             self.reader.read(tokens)
         laid = {n: by_position(n, v, tokens.shape)[:, kept] for n, v in seen.items()} | made
@@ -147,19 +147,19 @@ class Heads(PositionLens):
             layer.add_inputs(laid[f"layer.{number}.attention.in"])
         return laid
 
-    def _take(self, heard: AttentionInputs) -> None:
-        if not bool(torch.isfinite(heard.queries).all() and torch.isfinite(heard.keys).all()):
-            raise UserError(f"layer {heard.layer} holds NaN or infinite values")
-        if heard.layer not in self.layers:
-            weights = self.weights.get(heard.layer)
+    def _take(self, captured: AttentionInputs) -> None:
+        if not bool(torch.isfinite(captured.queries).all() and torch.isfinite(captured.keys).all()):
+            raise UserError(f"layer {captured.layer} holds NaN or infinite values")
+        if captured.layer not in self.layers:
+            weights = self.weights.get(captured.layer)
             # Layers see alike, as a rule: the fit by offset is prepared once.
             known = next(iter(self.layers.values()), None)
-            if known is not None and torch.equal(known.offsets.visible, heard.visible.cpu()):
+            if known is not None and torch.equal(known.offsets.visible, captured.visible.cpu()):
                 offsets = known.offsets
             else:
-                offsets = Offsets(heard.visible)
-            self.layers[heard.layer] = LayerSums(heard, offsets, weights)
-        self.layers[heard.layer].add_scores(heard)
+                offsets = Offsets(captured.visible)
+            self.layers[captured.layer] = LayerSums(captured, offsets, weights)
+        self.layers[captured.layer].add_scores(captured)
 
     @torch.no_grad()
     def explain(self) -> None:
@@ -167,12 +167,12 @@ class Heads(PositionLens):
         means = {n: (one.mean("q"), one.mean("k")) for n, one in self.layers.items()}
         found: dict[int, list[Tensor]] = {number: [] for number in means}
 
-        def hear(heard: AttentionInputs) -> None:
-            layer = self.layers[heard.layer]
-            few = heard.kept(self.fixed.kept)
-            found[heard.layer].append(decompose(few, *means[heard.layer], layer.offsets))
+        def take(captured: AttentionInputs) -> None:
+            layer = self.layers[captured.layer]
+            few = captured.kept(self.fixed.kept)
+            found[captured.layer].append(decompose(few, *means[captured.layer], layer.offsets))
 
-        with capture_attention_inputs(self.reader.model, hear):
+        with capture_attention_inputs(self.reader.model, take):
             for tokens in self.fixed.some(self.explained).batches(4):
                 self.reader.read(tokens)
         # (texts, terms and all, H) -> shares (terms, H)

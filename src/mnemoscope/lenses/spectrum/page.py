@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mnemoscope.lenses.heads.page import named, slid
+from mnemoscope.lenses.lens import Part, records
 from mnemoscope.lenses.spectrum.summary import SpectrumSummary
 from mnemoscope.plots.figure import Plot, Series, heatmap, lines
 from mnemoscope.report.document import Figure, Section, Table
@@ -55,7 +56,7 @@ def spectra_section(seen: SpectrumSummary, name: str) -> Section:
     }
     drift = np.array(seen.drift)
     chosen = [s for s, site in enumerate(sites) if site in found[:4]] or [0]
-    parts: list[str | Figure | Table] = [
+    parts: list[Part] = [
         f"Means by position over {seen.texts} texts of {seen.positions} positions; windows "
         f"of {seen.window} positions, straight line off, faded in and out. A site counts when "
         "its strongest frequency is sharper than in every shuffle and in the words, and positions "
@@ -72,11 +73,7 @@ def spectra_section(seen: SpectrumSummary, name: str) -> Section:
             named("Spectra by site", name),
             _few_ticks(heatmap(power, axis, sites, "cycles per token", "", "share of power"), axis),
             "Power summed over dimensions, each site on its own.",
-            [
-                {"site": site, "frequency": f, "share": float(power[s, i])}
-                for s, site in enumerate(sites)
-                for i, f in enumerate(seen.frequencies)
-            ],
+            records({"site": sites, "frequency": seen.frequencies}, {"share": power}),
         ),
         Figure(
             named("Dimension by frequency", name),
@@ -97,11 +94,10 @@ def spectra_section(seen: SpectrumSummary, name: str) -> Section:
                 "strongest period, tokens",
             ),
             "One spectrum of all positions would blur a period that drifts.",
-            [
-                {"site": sites[s], "position": p, "period": float(1 / d)}
-                for s in chosen
-                for p, d in zip(seen.centres, drift[s], strict=True)
-            ],
+            records(
+                {"site": [sites[s] for s in chosen], "position": seen.centres},
+                {"period": 1 / drift[chosen]},
+            ),
         ),
     ]
     return Section(named("Waves along positions", name, ": "), parts)

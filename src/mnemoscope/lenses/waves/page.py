@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mnemoscope.lenses.heads.page import heads_section, named
+from mnemoscope.lenses.lens import records
 from mnemoscope.lenses.spectrum.page import spectra_section
 from mnemoscope.lenses.waves.summary import WavesSummary
 from mnemoscope.plots.figure import Reference, Series, bars, lines
@@ -54,11 +53,10 @@ def _directions(seen: WavesSummary, name: str) -> Section:
                 named("Positions in a few directions", name),
                 figure,
                 "What attention is given, layer by layer.",
-                [
-                    {"method": method, "layer": int(p), "share": float(v)}
-                    for method, values in value.items()
-                    for p, v in zip(layers, values, strict=True)
-                ],
+                records(
+                    {"method": list(value), "layer": layers.tolist()},
+                    {"share": list(value.values())},
+                ),
             ),
         ],
     )
@@ -101,10 +99,7 @@ def _survival(seen: WavesSummary, name: str) -> Section:
                 named("Position embeddings by layer", name),
                 figure,
                 "Means over texts.",
-                [
-                    {"site": one.site, **{key: values[s] for key, values in curves.items()}}
-                    for s, one in enumerate(seen.propagation)
-                ],
+                records({"site": [one.site for one in seen.propagation]}, curves),
             ),
             norms,
         ],
@@ -148,14 +143,11 @@ def _filters(seen: WavesSummary, name: str) -> Section:
             [Series(mode, names, v) for mode, v in moved.items()],
             "period in tokens", "share of attention moved",
         )  # fmt: skip
-    rows: list[dict[str, Any]] = [
-        {
-            "filter": mode, "period": band, "loss added": change[mode][b],
-            "two errors": error[mode][b], "attention moved": float(moved[mode][b]),
-        }
-        for mode in change
-        for b, band in enumerate(names)
-    ]  # fmt: skip
+    by_mode = {"loss added": change, "two errors": error, "attention moved": moved}
+    rows = records(
+        {"filter": list(change), "period": names},
+        {key: [values[mode] for mode in change] for key, values in by_mode.items()},
+    )
     return Section(
         named("Bands taken out", name, ": "),
         [
