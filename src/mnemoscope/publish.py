@@ -5,6 +5,7 @@ A study that is started again goes on where it was stopped.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import time
@@ -20,18 +21,27 @@ from mnemoscope import report
 from mnemoscope.core.bounded import read_lines
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import InterruptedRunError, UserError
+from mnemoscope.core.files import write_whole
 from mnemoscope.core.interrupts import postponed
 from mnemoscope.core.registry import find, options_of, registered
 from mnemoscope.core.trust import Modules, trusted, trusting
 from mnemoscope.huggingface.saving import check_destination
+from mnemoscope.lenses.lens import Lens, Result
 from mnemoscope.report.document import Report, Reproduce, Section
-from mnemoscope.studies.folder import Finished, claimed, known_result, options_yaml, write_result
+from mnemoscope.studies.folder import (
+    RESULT,
+    VERSION,
+    Finished,
+    claimed,
+    known_result,
+    options_yaml,
+    write_result,
+)
 from mnemoscope.studies.notices import collected
 from mnemoscope.studies.trials import cpu_seconds
 
 if TYPE_CHECKING:
     from mnemoscope.core.config import Config
-    from mnemoscope.lenses.lens import Lens, Result
     from mnemoscope.studies.study import Study
 
 # Seconds between pages of a study that shows what it has while it runs.
@@ -134,12 +144,13 @@ def _answer(
     return finished(config.run_live(folder, jobs, share))
 
 
-def drawn(kind: type[Study], finished: Finished) -> Report:
+def drawn(kind: type[Study] | type[Lens], finished: Finished) -> Report:
     """The page of a result, with a last section on what had to be done again. Needs no torch."""
+    question = kind.asked(finished.models) if issubclass(kind, Lens) else kind.question
     sections = [*kind.page(finished.result)]
     if finished.notices:
         sections.append(Section("What was done again", finished.notices))
-    return Report(kind.title, kind.question, sections, finished.made)
+    return Report(kind.title, question, sections, finished.made)
 
 
 def _cores() -> int:
@@ -167,7 +178,8 @@ def lens(
 
     ``models`` is one or a list of run folders, Hugging Face folders, names or objects; ``texts``
     is a text, a list of them, or the path of a file with a text on each line. Which it takes, and
-    its ``options``, says ``mnemoscope lens NAME --help``. With ``out`` its page is written there.
+    its ``options``, says ``mnemoscope lens NAME --help``. With ``out`` its page is written there,
+    beside the result.json from which ``mnemoscope show`` draws it again.
     """
     with trusting(trust):
         name = registered("lens", name)
@@ -185,10 +197,14 @@ def lens(
             command = _lens_command(name, given, texts, Path(out), chosen)
             seconds = time.perf_counter() - began
             here = Reproduce.here(command, yaml.safe_dump(facts, sort_keys=False), seconds, 1)
-            names = [_called(model) for model in given]
-            document = Report(kind.title, kind.asked(names), kind.page(result), here)
+            names = tuple(_called(model) for model in given)
+            finished = Finished(name, result, here, kind="lens", models=names)
+            document = drawn(kind, finished)
             report.write(document, out)
             report.write_data(document, out)
+            if kind.Result is not None:
+                whole = {"version": VERSION, **to_plain(finished)}
+                write_whole(Path(out) / RESULT, json.dumps(whole).encode())
     return result
 
 

@@ -50,13 +50,13 @@ def load(name: str) -> Finished:
 
 
 def read(path: Path) -> Finished:
-    """A result file, packed or not; any study's folder has one."""
+    """A result file, packed or not; the folder of any study or lens has one."""
     try:
         if path.suffix == ".gz":
             with opened(path) as file, gzip.open(file) as packed:
                 found = json.loads(packed.read(MOST_BYTES))
         else:
-            found = read_json(path, "run the study again")
+            found = read_json(path, "run the study or the lens again")
         kind = found.get("kind", "study") if isinstance(found, dict) else "study"
         return revive(found, find(kind, found["name"]).Result)
     except (OSError, EOFError, ValueError, RecursionError, KeyError, TypeError) as error:
@@ -72,7 +72,7 @@ def page(finished: Finished, note: str = "") -> Report:
 
 
 def show(name: str, out: str | Path | None = None) -> Path:
-    """Draw the page of a shipped result, or of any study's folder; returns the page."""
+    """Draw the page of a shipped result, or of the folder of a study or lens; returns the page."""
     folder = Path(name)
     own = (folder / RESULT).is_file()
     finished = read(folder / RESULT) if own else load(name)

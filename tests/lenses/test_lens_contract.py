@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Mapping
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mnemoscope as ms
 from mnemoscope import lenses
 from mnemoscope.cli import main
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import LENSES, find, options_of
 from mnemoscope.lenses.horizon import result as horizon
 from mnemoscope.lenses.lens import Lens, Result
-from mnemoscope.memories import horizon as algebra
+from mnemoscope.lenses.retention.result import RetentionComparison
+from mnemoscope.memories.infinite import horizon as algebra
 from mnemoscope.report.document import Figure, Table, slug
 
 # Which of the models below a lens can look at, which it cannot, and options that make it quick.
@@ -173,6 +178,53 @@ def test_options_and_pages_need_no_torch(seen: dict[str, Result], tmp_path: Path
         [sys.executable, "-c", code, str(tmp_path / "seen")], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether values are equal, arrays and what is not a number included."""
+    if dataclasses.is_dataclass(left):
+        return type(left) is type(right) and same(vars(left), vars(right))
+    if isinstance(left, Mapping):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, np.ndarray | float):
+        return bool(np.array_equal(left, right, equal_nan=True))
+    return bool(left == right)
+
+
+@pytest.mark.parametrize("name", LENSES)
+def test_a_result_goes_to_json_and_back(name: str, seen: dict[str, Result]) -> None:
+    plain = json.loads(json.dumps(to_plain(seen[name])))
+    again: Any = from_plain(find("lens", name).Result, plain)
+    assert same(seen[name], again)
+
+
+@pytest.mark.parametrize("name", LENSES)
+def test_a_page_is_drawn_again_from_its_result(
+    name: str, seen: dict[str, Result], home: Path, tmp_path: Path
+) -> None:
+    made = home / "pages" / name
+    with pytest.raises(SystemExit) as ended:
+        main(["show", str(made), "--out", str(tmp_path), "--no-open"])
+    assert ended.value.code in (0, None)
+    page = unescape((tmp_path / "report.html").read_text())
+    assert find("lens", name).asked([CASES[name][0]]) in page
+    for file in (made / "figures").glob("*.csv"):
+        assert file.read_bytes() == (tmp_path / "figures" / file.name).read_bytes()
+
+
+def test_a_comparison_goes_to_json_and_back(seen: dict[str, Result]) -> None:
+    one: Any = seen["retention"]
+    both = RetentionComparison({"a": one, "b": one})
+    assert same(both, from_plain(find("lens", "retention").Result, to_plain(both)))
+
+
+def test_a_study_does_not_settle_in_the_folder_of_a_lens(
+    seen: dict[str, Result], home: Path
+) -> None:
+    with pytest.raises(UserError, match="is not a study"):
+        ms.study("lag", out=home / "pages" / "gates")
 
 
 def test_names_on_a_notebook_are_text_not_markup(seen: dict[str, Result]) -> None:

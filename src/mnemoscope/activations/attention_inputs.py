@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -42,10 +42,13 @@ class AttentionInputs:
     def kept(self, where: slice) -> AttentionInputs:
         """The same for some of the positions."""
         bias = None if self.bias is None else self.bias[:, where, where]
-        return AttentionInputs(
-            self.layer, self.queries[:, :, where], self.keys[:, :, where], self.scale,
-            self.visible[where, where], bias, self.shared,
-        )  # fmt: skip
+        return replace(
+            self,
+            queries=self.queries[:, :, where],
+            keys=self.keys[:, :, where],
+            visible=self.visible[where, where],
+            bias=bias,
+        )
 
     def scores(self) -> Tensor:
         """What the softmax gets, (B, H, T, T), masked ones too."""

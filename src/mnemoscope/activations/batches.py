@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.seeds import derive
-from mnemoscope.data.vocabulary import Ints
 from mnemoscope.open import Reader
 
 # Tokens (B, T), and the number of the text that each row is.

@@ -13,24 +13,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.batches import Rows, encode, to_batches
 from mnemoscope.activations.hooks import Seen as Seen
 from mnemoscope.activations.hooks import watch
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.open import Reader, open_reader
 
 log = logging.getLogger(__name__)
 
-Ints = NDArray[np.int64]
+# The columns of `Observed`, one entry a token.
+COLUMNS = ("tokens", "positions", "rows", "left", "right", "labels")
 NOBODY = -1  # where a token has no neighbour
 
 
@@ -208,9 +209,7 @@ def together(observed: Mapping[str, Observed]) -> Observed:
                 "against what the other does"
             )
     sites = {f"{name}/{s}": v for name, one in observed.items() for s, v in one.sites.items()}
-    return Observed(
-        first.tokens, first.positions, first.rows, first.left, first.right, first.labels, sites
-    )
+    return replace(first, sites=sites, states={})
 
 
 def side_by_side(

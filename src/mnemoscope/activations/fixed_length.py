@@ -15,8 +15,8 @@ from torch import Tensor
 
 from mnemoscope.activations.batches import encode
 from mnemoscope.activations.hooks import Seen, watch
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
-from mnemoscope.data.vocabulary import Ints
 from mnemoscope.open import Reader
 
 # Fewer positions than this hold no wave that could be told from a slope.

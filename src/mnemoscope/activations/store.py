@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.batches import to_batches
-from mnemoscope.activations.capture import Observed, estimate, observe
+from mnemoscope.activations.capture import COLUMNS, Observed, estimate, observe
 from mnemoscope.core.bounded import MOST_TEXT, read_json
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.files import write_whole
@@ -21,7 +21,6 @@ from mnemoscope.open import open_reader
 
 log = logging.getLogger(__name__)
 
-_COLUMNS = ("tokens", "positions", "rows", "left", "right", "labels")
 TYPES = {torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64"}
 
 
@@ -50,7 +49,7 @@ def save(
     done = 0
     for tokens, texts in batches:
         seen = observe(reader, tokens, sites, texts)
-        columns = {f"token.{name}": torch.from_numpy(getattr(seen, name)) for name in _COLUMNS}
+        columns = {f"token.{name}": torch.from_numpy(getattr(seen, name)) for name in COLUMNS}
         for name, value in {**seen.sites, **columns}.items():
             if name not in files:
                 files[name] = _room(folder / f"{name}.safetensors", name, value, kept)
@@ -83,7 +82,7 @@ def saved(folder: str | Path, batch: int = 4096) -> Iterator[Observed]:
     """Yield what `save` wrote, ``batch`` tokens at a time, without loading the files whole."""
     folder = Path(folder)
     sites = _sites(folder)
-    names = [*(f"token.{name}" for name in _COLUMNS), *sites]
+    names = [*(f"token.{name}" for name in COLUMNS), *sites]
     slices = {name: _slice(folder / f"{name}.safetensors", name) for name in names}
     rows = {name: one.get_shape()[0] if one.get_shape() else 0 for name, one in slices.items()}
     total = rows["token.tokens"]
@@ -95,7 +94,7 @@ def saved(folder: str | Path, batch: int = 4096) -> Iterator[Observed]:
             )
     for at in range(0, total, batch):
         part = {name: one[at : at + batch] for name, one in slices.items()}
-        columns = {name: part[f"token.{name}"].numpy() for name in _COLUMNS}
+        columns = {name: part[f"token.{name}"].numpy() for name in COLUMNS}
         yield Observed(**columns, sites={name: part[name] for name in sites})
 
 

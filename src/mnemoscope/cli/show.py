@@ -21,14 +21,14 @@ from mnemoscope.cli.options import examples
     ),
 )
 def show(name: str | None = None, /, *, out: Path | None = None, open: bool = True) -> None:
-    """Draw the page of a result that comes with the package, or of a finished study's folder.
+    """Draw the page of a result that comes with the package, or of a study's or lens's folder.
 
     Parameters
     ----------
     name
-        A result, or a study's folder; without one, all results are listed.
+        A result, or the folder of a study or lens; without one, all results are listed.
     out
-        Folder for the page; by default runs/shipped-NAME, or the study's own.
+        Folder for the page; by default runs/shipped-NAME, or the folder itself.
     open
         Show it in a browser.
     """

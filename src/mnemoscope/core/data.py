@@ -6,6 +6,7 @@ import json
 from functools import cache
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
@@ -17,9 +18,16 @@ T = TypeVar("T")
 def to_plain(value: Any) -> Any:
     """A dataclass, and all that it holds, as values that JSON can hold.
 
-    Tuples become lists; what is not finite becomes a word, since JSON has no number for it.
+    Tuples and arrays become lists; what is not finite becomes a word, since JSON has no number for
+    it.
     """
-    return json.loads(to_json(value, inf_nan_mode="strings"))
+    return json.loads(to_json(value, inf_nan_mode="strings", fallback=_listed))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"JSON cannot hold a {type(value).__name__}")
 
 
 def from_plain(kind: type[T], values: Any, where: str = "the values") -> T:
@@ -29,7 +37,7 @@ def from_plain(kind: type[T], values: Any, where: str = "the values") -> T:
         return revived
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or kind.__name__
+        place = ".".join(map(str, first["loc"])) or getattr(kind, "__name__", str(kind))
         raise UserError(f"{where}: {place}: {first['msg'].lower()}") from None
 
 

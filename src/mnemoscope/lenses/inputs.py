@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from torch import Tensor
 
 from mnemoscope.activations.batches import check_same_tokens, to_batches
 from mnemoscope.activations.capture import Observed, capture, estimate, side_by_side
@@ -84,14 +85,10 @@ class CaptureLens(Lens):
     @classmethod
     def made(cls, given: Tokenised, texts: Sequence[str], options: Any) -> Self:
         """A fresh lens with these options, for texts that are about to be read."""
-        raise NotImplementedError
+        return cls(**options.chosen())
 
     def observe(self, seen: Observed) -> None:
         """Take in one batch."""
-        raise NotImplementedError
-
-    def result(self) -> Result:
-        """What was seen so far."""
         raise NotImplementedError
 
     @classmethod
@@ -152,6 +149,53 @@ def fixed_length(model: Any, texts: Sequence[str], options: TextOptions) -> Fixe
     return FixedLength(reader, list(lines.values()), length, max(2, options.tokens // length))
 
 
+class FixedLengthLens(Lens):
+    """A lens on one model that reads texts of one length."""
+
+    @classmethod
+    def made(cls, given: FixedLength, options: Any) -> Self:
+        """A fresh lens with these options."""
+        return cls(**options.chosen())
+
+    def read(self, given: FixedLength, options: Any) -> None:
+        """Observe the model while it reads."""
+        raise NotImplementedError
+
+    @classmethod
+    def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
+        """Let one model read texts of one length."""
+        given = fixed_length(models[0], texts, options)
+        lens = cls.made(given, options)
+        lens.read(given, options)
+        return lens.result()
+
+
+class NativeLens(FixedLengthLens):
+    """A lens on layers of one kind, which only models of this package have.
+
+    needs   what it says to a model without them
+    batch   texts read at once
+    """
+
+    needs: ClassVar[str]
+    batch: ClassVar[int] = BATCH
+
+    def check_layers(self, model: SequenceModel) -> Any:
+        """The layers it looks at, or `UserError`."""
+        raise NotImplementedError
+
+    def observe(self, model: SequenceModel, tokens: Tensor) -> None:
+        """Read tokens (B, T) from the beginning of a stream."""
+        raise NotImplementedError
+
+    def read(self, given: FixedLength, options: Any) -> None:
+        """Observe the model batch by batch."""
+        model = native(given.reader, self.needs)
+        self.check_layers(model)
+        for tokens in given.cut().batches(self.batch):
+            self.observe(model, tokens)
+
+
 def native(reader: Reader, needs: str) -> SequenceModel:
     """The model, if it is one of this package; ``needs`` says what the lens needs."""
     if not isinstance(reader.model, SequenceModel):
@@ -159,6 +203,25 @@ def native(reader: Reader, needs: str) -> SequenceModel:
     if isinstance(reader.model, SourceModel):
         raise UserError(f"{needs}: {reader.name} is a translator")
     return reader.model
+
+
+class PairLens(Lens):
+    """A lens on a translator that reads a source and says a target."""
+
+    Options, reads = PairOptions, "pairs"
+
+    def observe(self, translator: Translator, source: str, target: str) -> Any:
+        """Read the source and say the target, whatever the model would have said itself."""
+        raise NotImplementedError
+
+    @classmethod
+    def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
+        """Let one translator say sentences."""
+        lens = cls()
+        translator, pairs = sentence_pairs(models[0], texts, options, cls.title.lower())
+        for source, target in pairs:
+            lens.observe(translator, source, target)
+        return lens.result()
 
 
 def sentence_pairs(

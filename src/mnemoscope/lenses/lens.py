@@ -7,29 +7,57 @@ at once, and a result that was kept can be drawn anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
+from mnemoscope.plots.figure import Plot, Series, lines
 from mnemoscope.report import page
-from mnemoscope.report.document import Figure, Section
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from mnemoscope.report.document import Figure, Section, Table
 
 # Of a number that counts something in one text, and of tokens in all.
 MOST, MOST_TOKENS = 1 << 20, 1 << 40
 # One dict a row.
 Records = list[dict[str, Any]]
+Part = str | Figure | Table
+
+
+def records(axes: Mapping[str, Sequence[Any]], columns: Mapping[str, Any]) -> Records:
+    """One row for each combination of what ``axes`` hold, the last one fastest.
+
+    A column has the shape of the axes or one that broadcasts to it: a number is in every row.
+    """
+    shape = tuple(map(len, axes.values()))
+    arrays = (np.broadcast_to(np.asarray(values), shape) for values in columns.values())
+    rows = zip(*(one.ravel().tolist() for one in arrays), strict=True)
+    names = (*axes, *columns)
+    return [
+        dict(zip(names, (*at, *row), strict=True))
+        for at, row in zip(product(*axes.values()), rows, strict=True)
+    ]
+
+
+def by_site(
+    series: Mapping[str, Sequence[Any]], sites: Sequence[str], *titles: str, **how: Any
+) -> Plot:
+    """Curves over sites, each as value, or as value, low and high, by name."""
+    ticks = np.arange(len(sites))
+    figure = lines(
+        [Series(name, ticks, *values) for name, values in series.items()], *titles, **how
+    )
+    figure.update_xaxes(tickvals=list(ticks), ticktext=list(sites))
+    return figure
 
 
 class Result:
     """What a lens found: a frozen dataclass of arrays with names that shows itself."""
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """The main figure."""
         raise NotImplementedError
 
@@ -39,6 +67,10 @@ class Result:
 
     def sections(self) -> list[Section]:
         """The page, without its title: nothing but the result is needed for it."""
+        return [Section("What was seen", self.parts())]
+
+    def parts(self) -> list[Part]:
+        """What stands on a page of one section."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
@@ -46,10 +78,15 @@ class Result:
         return page.fragment(Figure(name, self.figure(), "", self.table()))
 
 
+# `Lens` has an attribute of that name.
+_Result = Result
+
+
 class Lens:
     """The base of every lens.
 
     question   what a page asks; ``{models}`` is the names of the models
+    Result     what ``result`` returns; with it a page can be drawn again from its result.json
     models     the least and the most models it takes, None for any number
     reads      texts, pairs (a source and what is said, parted by a tab), or nothing
     """
@@ -57,16 +94,21 @@ class Lens:
     title: ClassVar[str]
     question: ClassVar[str]
     Options: ClassVar[type[Config]]
+    Result: ClassVar[Any] = None
     models: ClassVar[tuple[int, int | None]] = (1, 1)
     reads: ClassVar[Literal["texts", "pairs", "nothing"]] = "texts"
 
     @classmethod
-    def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
+    def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> _Result:
         """Open the models, let them read, observe, and return the result."""
         raise NotImplementedError
 
+    def result(self) -> _Result:
+        """What was seen so far."""
+        raise NotImplementedError
+
     @staticmethod
-    def page(result: Result) -> list[Section]:
+    def page(result: _Result) -> list[Section]:
         """The sections of a result; pure."""
         return result.sections()
 
@@ -98,6 +140,10 @@ class TextOptions(Config):
     tokens: int = Field(
         50_000, ge=1, le=MOST_TOKENS, description="about how many tokens to read at most"
     )
+
+    def chosen(self) -> dict[str, Any]:
+        """The options of the lens itself: all but where and how much is read."""
+        return {name: value for name, value in self if name not in SiteOptions.model_fields}
 
 
 class SiteOptions(TextOptions):

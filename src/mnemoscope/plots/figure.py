@@ -10,7 +10,7 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,8 @@ from mnemoscope.core.errors import UserError
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+# For annotations elsewhere: plotly takes long to import, and most programs draw nothing.
+Plot: TypeAlias = "go.Figure"
 Floats = NDArray[np.float64]
 Json = dict[str, Any]
 Span = tuple[float, float] | None

@@ -137,14 +137,23 @@ def _read_mark(mark: Path) -> dict[str, Any]:
 def _remains(folder: Path, begun: set[str]) -> bool:
     """Whether this was a study whose mark is lost; each of its files is checked by itself."""
     answers = any(next(folder.glob(pattern), None) for pattern in _ANSWERS)
-    return begun <= _OURS and (answers or RESULT in begun)
+    return begun <= _OURS and (answers or (RESULT in begun and not _of_a_lens(folder / RESULT)))
+
+
+def _of_a_lens(path: Path) -> bool:
+    try:
+        found = read_json(path, "it is computed again")
+    except UserError:  # damaged: what is left of a study is computed again
+        return False
+    return isinstance(found, dict) and found.get("kind") == "lens"
 
 
 @dataclass(frozen=True)
 class Finished:
     """What `result.json` holds: a result, how it was made, what was done again.
 
-    ``name`` is that of a study, or of a lens where ``kind`` says so.
+    ``name`` is that of a study, or of a lens where ``kind`` says so; ``models`` are the names of
+    those that a lens looked at.
     """
 
     name: str
@@ -152,6 +161,7 @@ class Finished:
     made: Reproduce
     notices: tuple[str, ...] = ()
     kind: Literal["study", "lens"] = "study"
+    models: tuple[str, ...] = ()
 
 
 def write_result(folder: Path, options: dict[str, Any], finished: Finished) -> None:

@@ -5,9 +5,6 @@ Shapes: L layers with cross-attention, T target tokens, S source tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -18,13 +15,13 @@ from mnemoscope.core.statistics import standard_error
 from mnemoscope.data.translation import encode
 from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.lenses.alignment.result import AlignmentResult
-from mnemoscope.lenses.inputs import sentence_pairs
-from mnemoscope.lenses.lens import Lens, PairOptions
+from mnemoscope.lenses.inputs import PairLens
+from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.seq2seq.vector import OneVector
 from mnemoscope.models.translator import Translator, pad
 
 
-class Alignment(Lens):
+class Alignment(PairLens):
     """Watch a translator say given sentences: ``observe`` pairs, then ``result``.
 
     The matrix kept is that of the pair observed last.
@@ -32,19 +29,7 @@ class Alignment(Lens):
 
     title = "Alignment"
     question = "Which words of the source does {models} attend to for each word that it says?"
-    Options = PairOptions
-    reads = "pairs"
-
-    @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: PairOptions
-    ) -> AlignmentResult:
-        """Watch one translator say sentences."""
-        lens = cls()
-        translator, pairs = sentence_pairs(models[0], texts, options, "alignment")
-        for source, target in pairs:
-            lens.observe(translator, source, target)
-        return lens.result()
+    Result = AlignmentResult
 
     def __init__(self) -> None:
         self._last: tuple[tuple[str, ...], tuple[str, ...], Floats] | None = None
@@ -61,16 +46,11 @@ class Alignment(Lens):
             )
         (read,), (said,) = encode(translator.source, [source]), encode(translator.target, [target])
         begun = np.append(translator.target.size, said[:-1])
-        was_training = model.training
-        model.eval()
-        try:
-            with torch.no_grad(), capture(model, "layers.*alignment") as seen:
-                model(
-                    torch.from_numpy(begun)[None].to(translator.device),
-                    model.encode(*pad([read], translator.device)),
-                )
-        finally:
-            model.train(was_training)
+        with evaluating(model), torch.no_grad(), capture(model, "layers.*alignment") as seen:
+            model(
+                torch.from_numpy(begun)[None].to(translator.device),
+                model.encode(*pad([read], translator.device)),
+            )
         layers = [weights[0].double().mean(0).cpu().numpy() for weights in seen.values()]
         weights = np.stack(layers)
         self._last = (

@@ -6,15 +6,11 @@ Shapes: L layers with cross-attention, T target tokens, S source tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mnemoscope.core.arrays import Floats
-from mnemoscope.lenses.lens import Records, Result
-from mnemoscope.plots.figure import heatmap
-from mnemoscope.report.document import Figure, Section, Table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from mnemoscope.lenses.lens import Part, Records, Result
+from mnemoscope.plots.figure import Plot, heatmap
+from mnemoscope.report.document import Figure, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +34,7 @@ class AlignmentResult(Result):
     even: float
     sentences: int
 
-    def figure(self, layer: int = -1) -> go.Figure:
+    def figure(self, layer: int = -1) -> Plot:
         """One layer as a picture: target down, source across."""
         shown = self.weights[layer]
         return heatmap(shown, self.source, self.target, "source", "said", "weight", z_range=(0, 1))
@@ -51,7 +47,7 @@ class AlignmentResult(Result):
             for s, (word, value) in enumerate(zip(self.source, row, strict=True))
         ]
 
-    def sections(self) -> list[Section]:
+    def parts(self) -> list[Part]:
         """How sharp every layer is, and the matrix of one sentence."""
         best = int(self.sharpness.argmax())
         rows = [
@@ -59,26 +55,21 @@ class AlignmentResult(Result):
             for layer, (sharp, error) in enumerate(zip(self.sharpness, self.error, strict=True))
         ]
         return [
-            Section(
-                "What was seen",
-                [
-                    f"Layer {best + 1} is the sharpest: of the attention of a target token "
-                    f"{self.sharpness[best]:.2f} ± {2 * self.error[best]:.2f} goes to one source "
-                    f"token, in the mean over {self.sentences} sentences; even attention would "
-                    f"give it {self.even:.2f}.",
-                    Table(
-                        "Sharpness by layer",
-                        ["layer", "sharpness", "error", "even"],
-                        rows,
-                        "Share of the attention on the source token that gets most; error: "
-                        "standard error over sentences.",
-                    ),
-                    Figure(
-                        "Alignment",
-                        self.figure(best),
-                        f"Attention of layer {best + 1}, mean over heads, in the last sentence.",
-                        self.table(best),
-                    ),
-                ],
-            )
+            f"Layer {best + 1} is the sharpest: of the attention of a target token "
+            f"{self.sharpness[best]:.2f} ± {2 * self.error[best]:.2f} goes to one source "
+            f"token, in the mean over {self.sentences} sentences; even attention would "
+            f"give it {self.even:.2f}.",
+            Table(
+                "Sharpness by layer",
+                ["layer", "sharpness", "error", "even"],
+                rows,
+                "Share of the attention on the source token that gets most; error: "
+                "standard error over sentences.",
+            ),
+            Figure(
+                "Alignment",
+                self.figure(best),
+                f"Attention of layer {best + 1}, mean over heads, in the last sentence.",
+                self.table(best),
+            ),
         ]

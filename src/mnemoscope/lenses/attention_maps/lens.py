@@ -5,9 +5,6 @@ Shapes: L layers, B rows, H heads, T tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -20,32 +17,20 @@ from mnemoscope.lenses.attention_maps.result import (
     AttentionMapsOptions,
     AttentionMapsResult,
 )
-from mnemoscope.lenses.inputs import fixed_length, native
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import NativeLens
 from mnemoscope.memories.sparse.attention import SparseAttention
+from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.model import SequenceModel
 
-NEEDS = "attention maps are those of a sparse model (pattern=dense sees everything)"
 
-
-class AttentionMaps(Lens):
+class AttentionMaps(NativeLens):
     """Watch the attention of a model: ``observe`` batches of equal length, then ``result``."""
 
     title = "Attention maps"
     question = "Where does the attention of every layer of {models} go?"
-    Options = AttentionMapsOptions
-
-    @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: AttentionMapsOptions
-    ) -> AttentionMapsResult:
-        """Watch one model that reads texts of one length."""
-        given = fixed_length(models[0], texts, options)
-        lens, model = cls(), native(given.reader, NEEDS)
-        sparse_layers(model)
-        for tokens in given.cut().batches(4):
-            lens.observe(model, tokens)
-        return lens.result()
+    Options, Result = AttentionMapsOptions, AttentionMapsResult
+    needs = "attention maps are those of a sparse model (pattern=dense sees everything)"
+    batch = 4  # a map has T² numbers a head
 
     def __init__(self) -> None:
         self._patterns: tuple[str, ...] = ()
@@ -55,17 +40,12 @@ class AttentionMaps(Lens):
 
     def observe(self, model: SequenceModel, tokens: Tensor) -> None:
         """Read tokens (B, T) from the beginning of a stream and watch."""
-        layers = sparse_layers(model)
+        layers = self.check_layers(model)
         length = tokens.shape[1]
         if length > LONGEST:
             raise UserError(f"{length} tokens are too many to draw a map of; give {LONGEST}")
-        was_training = model.training
-        model.eval()
-        try:
-            with torch.no_grad(), capture(model, "layers.*.attention.maps") as seen:
-                model(tokens)
-        finally:
-            model.train(was_training)
+        with evaluating(model), torch.no_grad(), capture(model, "layers.*.attention.maps") as seen:
+            model(tokens)
         maps = [seen[f"layers.{n}.attention.maps"].mean(1) for n in range(len(layers))]
         weights = torch.stack(maps, 1).double().cpu().numpy()  # (B, L, T, T)
         if self._distances and self._sum.shape != weights.shape[1:]:
@@ -81,6 +61,14 @@ class AttentionMaps(Lens):
         self._distances.append((weights * apart).sum(3).mean(2))
         self._sum = self._sum + weights.sum(0)
 
+    def check_layers(self, model: SequenceModel) -> list[SparseAttention]:
+        """The attention of every layer, or `UserError` where it is not sparse."""
+        layers = [getattr(layer, "attention", None) for layer in model.layers]
+        found = [layer for layer in layers if isinstance(layer, SparseAttention)]
+        if not found or len(found) != len(layers):
+            raise UserError(f"{self.needs}: this is one with {model.config.memory} memory")
+        return found
+
     def result(self) -> AttentionMapsResult:
         """What was seen so far."""
         if not self._distances:
@@ -89,12 +77,3 @@ class AttentionMaps(Lens):
         return AttentionMapsResult(
             self._patterns, self._sum / len(distances), distances, self._even
         )
-
-
-def sparse_layers(model: SequenceModel) -> list[SparseAttention]:
-    """The attention of every layer, or `UserError` where it is not sparse."""
-    layers = [getattr(layer, "attention", None) for layer in model.layers]
-    found = [layer for layer in layers if isinstance(layer, SparseAttention)]
-    if not found or len(found) != len(layers):
-        raise UserError(f"{NEEDS}: this is one with {model.config.memory} memory")
-    return found

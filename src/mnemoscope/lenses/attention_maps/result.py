@@ -7,20 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
-from mnemoscope.lenses.lens import Records, Result, TextOptions
-from mnemoscope.plots.figure import heatmap
+from mnemoscope.lenses.lens import Part, Records, Result, TextOptions, records
+from mnemoscope.plots.figure import Plot, heatmap
 from mnemoscope.plots.images import slider
-from mnemoscope.report.document import Figure, Section, Table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
+from mnemoscope.report.document import Figure, Table
 
 # A map has T² numbers a layer: beyond this the lens would hold gigabytes.
 LONGEST = 4096
@@ -50,19 +45,18 @@ class AttentionMapsResult(Result):
     def table(self) -> Records:
         """One row per layer: how far back attention goes, and how far even attention would."""
         low, high = np.quantile(self.distances, (0.1, 0.9), axis=0)
-        return [
+        return records(
+            {"layer": range(1, len(self.patterns) + 1)},
             {
-                "layer": layer + 1,
-                "pattern": pattern,
-                "distance": float(self.distances[:, layer].mean()),
-                "low": float(low[layer]),
-                "high": float(high[layer]),
-                "even": float(self.even[layer]),
-            }
-            for layer, pattern in enumerate(self.patterns)
-        ]
+                "pattern": self.patterns,
+                "distance": self.distances.mean(0),
+                "low": low,
+                "high": high,
+                "even": self.even,
+            },
+        )
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """The whole map, one layer at a time: queries down, keys across."""
         positions = range(len(self.weights[0]))
         # Weights fall off steeply: their root shows the faint ones too.
@@ -86,7 +80,7 @@ class AttentionMapsResult(Result):
         pixels[:, :position] = self.weights[:, position, 1 : position + 1]
         return pixels.reshape(-1, *shape)
 
-    def sections(self) -> list[Section]:
+    def parts(self) -> list[Part]:
         """How far back attention goes, then the maps themselves."""
         rows = self.table()
         far = max(rows, key=lambda row: float(row["distance"]))
@@ -95,26 +89,21 @@ class AttentionMapsResult(Result):
         top = self.weights[layer].mean(0)
         mass = [{"layer": layer + 1, "key": j, "mean mass": float(m)} for j, m in enumerate(top)]
         return [
-            Section(
-                "What was seen",
-                [
-                    f"{len(self.distances)} texts of {self.weights.shape[1]} tokens. Attention "
-                    f"goes farthest back in layer {far['layer']} ({far['pattern']}): "
-                    f"{far['distance']:.1f} tokens in the mean; attention that is even over all "
-                    f"that may be seen there would go back {far['even']:.1f}.",
-                    Table(
-                        "Distance by layer",
-                        columns,
-                        [[row[column] for column in columns] for row in rows],
-                        "Tokens, weighted by attention mass; low and high: 80 % of the texts.",
-                    ),
-                    Figure(
-                        "Attention maps",
-                        self.figure(),
-                        "Mean over texts and heads, one layer at a time. In the data: mean mass "
-                        f"that keys of layer {layer + 1} ({pattern}) receive.",
-                        mass,
-                    ),
-                ],
-            )
+            f"{len(self.distances)} texts of {self.weights.shape[1]} tokens. Attention "
+            f"goes farthest back in layer {far['layer']} ({far['pattern']}): "
+            f"{far['distance']:.1f} tokens in the mean; attention that is even over all "
+            f"that may be seen there would go back {far['even']:.1f}.",
+            Table(
+                "Distance by layer",
+                columns,
+                [[row[column] for column in columns] for row in rows],
+                "Tokens, weighted by attention mass; low and high: 80 % of the texts.",
+            ),
+            Figure(
+                "Attention maps",
+                self.figure(),
+                "Mean over texts and heads, one layer at a time. In the data: mean mass "
+                f"that keys of layer {layer + 1} ({pattern}) receive.",
+                mass,
+            ),
         ]

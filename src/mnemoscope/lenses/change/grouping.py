@@ -12,7 +12,7 @@ from mnemoscope.core.bounded import read_lines
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.change.result import GroupedOptions, GroupedResult
 from mnemoscope.lenses.inputs import Tokenised
-from mnemoscope.lenses.similarity.result import SimilarityResult
+from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import Groups, by_frequency, by_tags, counted
 from mnemoscope.open import Reader
 
@@ -44,11 +44,14 @@ class Quota:
         return bool(self.taken[group] >= self.samples)
 
 
-def gather(
-    results: dict[str, SimilarityResult], groups: Groups, quota: Quota, what: str
-) -> GroupedResult:
-    """Put the distances of all groups side by side."""
+def gather(lenses: Sequence[Similarity], groups: Groups, quota: Quota, what: str) -> GroupedResult:
+    """Put the distances of all groups that are full side by side; a lens has seen each of them."""
     names = groups.names
+    results = {
+        name: lens.result()
+        for number, (name, lens) in enumerate(zip(names, lenses, strict=True))
+        if quota.full(number)
+    }
     if not results:
         most = ", ".join(f"{n}: {c}" for n, c in zip(names, quota.taken, strict=True))
         raise UserError(

@@ -26,7 +26,7 @@ class Change(CaptureLens):
 
     title = "Change"
     question = "How much do tokens change from layer to layer of {models}?"
-    Options = GroupedOptions
+    Options, Result = GroupedOptions, GroupedResult
 
     @classmethod
     def made(cls, given: Tokenised, texts: Sequence[str], options: GroupedOptions) -> Self:
@@ -50,9 +50,4 @@ class Change(CaptureLens):
 
     def result(self) -> GroupedResult:
         """What was seen so far."""
-        found = {
-            name: lens.result()
-            for number, (name, lens) in enumerate(zip(self.groups.names, self._lenses, strict=True))
-            if self._quota.full(number)
-        }
-        return gather(found, self.groups, self._quota, "change")
+        return gather(self._lenses, self.groups, self._quota, "change")

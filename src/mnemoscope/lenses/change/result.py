@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
-from mnemoscope.lenses.lens import MOST_TOKENS, Records, Result, SiteOptions
-from mnemoscope.plots.figure import Series, lines
-from mnemoscope.report.document import Figure, Section
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from mnemoscope.lenses.lens import MOST_TOKENS, Part, Records, Result, SiteOptions, by_site, records
+from mnemoscope.plots.figure import Plot
+from mnemoscope.report.document import Figure
 
 
 class GroupedOptions(SiteOptions):
@@ -64,35 +59,26 @@ class GroupedResult(Result):
 
     def table(self) -> Records:
         """One row per group and step."""
-        return [
+        return records(
+            {"group": self.groups, "step": self.steps},
             {
-                "group": group,
-                "step": step,
-                self.what: float(self.distance[g, p]),
-                "error": float(self.error[g, p]),
-                "null": float(self.null[g, p]),
+                self.what: self.distance,
+                "error": self.error,
+                "null": self.null,
                 "samples": self.samples,
                 "samples per dimension": self.per_dimension,
-            }
-            for g, group in enumerate(self.groups)
-            for p, step in enumerate(self.steps)
-        ]
-
-    def figure(self) -> go.Figure:
-        """One line a group, with twice the standard error as band."""
-        ticks = np.arange(len(self.steps))
-        figure = lines(
-            [
-                Series(group, ticks, value, value - 2 * error, value + 2 * error)
-                for group, value, error in zip(self.groups, self.distance, self.error, strict=True)
-            ],
-            "",
-            f"{self.what} (PWCCA distance)",
+            },
         )
-        figure.update_xaxes(tickvals=list(ticks), ticktext=list(self.steps))
-        return figure
 
-    def sections(self) -> list[Section]:
+    def figure(self) -> Plot:
+        """One line a group, with twice the standard error as band."""
+        curves = {
+            group: (value, value - 2 * error, value + 2 * error)
+            for group, value, error in zip(self.groups, self.distance, self.error, strict=True)
+        }
+        return by_site(curves, self.steps, "", f"{self.what} (PWCCA distance)")
+
+    def parts(self) -> list[Part]:
         """One figure, and the groups that were too small for it."""
         left_out = ", ".join(f"{group} ({count})" for group, count in self.left_out.items())
         mean = self.distance.mean(1)
@@ -101,16 +87,11 @@ class GroupedResult(Result):
         caption += " Rank 1 is the most frequent token." if self.by == "frequency" else ""
         title = f"{self.what.capitalize()} by {self.by}"
         return [
-            Section(
-                "What was seen",
-                [
-                    f"{self.samples} tokens of every group, {self.per_dimension:.1f} for each "
-                    "dimension. "
-                    + (f"Groups with fewer tokens were left out: {left_out}." if left_out else ""),
-                    f"The most {self.what} is that of {most} ({mean.max():.4f} in the mean over "
-                    f"layers), the least that of {least} ({mean.min():.4f}); paired at random: "
-                    f"{self.null.mean():.4f}.",
-                    Figure(title, self.figure(), caption, self.table()),
-                ],
-            )
+            f"{self.samples} tokens of every group, {self.per_dimension:.1f} for each "
+            "dimension. "
+            + (f"Groups with fewer tokens were left out: {left_out}." if left_out else ""),
+            f"The most {self.what} is that of {most} ({mean.max():.4f} in the mean over "
+            f"layers), the least that of {least} ({mean.min():.4f}); paired at random: "
+            f"{self.null.mean():.4f}.",
+            Figure(title, self.figure(), caption, self.table()),
         ]

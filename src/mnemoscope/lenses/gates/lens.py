@@ -5,9 +5,6 @@ Shapes: B rows, T tokens, G gates, D width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,35 +13,23 @@ from mnemoscope.activations.capture import capture
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.gates.result import GatesOptions, GatesResult
-from mnemoscope.lenses.inputs import fixed_length, native
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import NativeLens
 from mnemoscope.memories.recurrent import RecurrentLayer
+from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.model import SequenceModel
 
-NEEDS = "gates are those of LSTM and GRU"
 # Gates lie in [0, 1], candidates in [−1, 1]: percentiles are exact to a hundredth.
 BINS = 200
 EDGES: Floats = np.linspace(-1, 1, BINS + 1)
 
 
-class Gates(Lens):
+class Gates(NativeLens):
     """Watch one recurrent layer read: ``observe`` batches of equal length, then ``result``."""
 
     title = "Gates"
     question = "How far do the gates of {models} open while it reads?"
-    Options = GatesOptions
-
-    @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: GatesOptions
-    ) -> GatesResult:
-        """Watch one model that reads texts of one length."""
-        given = fixed_length(models[0], texts, options)
-        lens, model = cls(options.layer), native(given.reader, NEEDS)
-        lens.check_layer(model)
-        for tokens in given.cut().batches(32):
-            lens.observe(model, tokens)
-        return lens.result()
+    Options, Result = GatesOptions, GatesResult
+    needs = "gates are those of LSTM and GRU"
 
     def __init__(self, layer: int = 0) -> None:
         self.layer = layer
@@ -55,15 +40,10 @@ class Gates(Lens):
 
     def observe(self, model: SequenceModel, tokens: Tensor) -> None:
         """Read tokens (B, T) from the beginning of a stream and watch the gates."""
-        self._names = self.check_layer(model).cell.gates
+        self._names = self.check_layers(model).cell.gates
         path = f"layers.{self.layer}.gates"
-        was_training = model.training
-        model.eval()
-        try:
-            with torch.no_grad(), capture(model, path) as seen:
-                model(tokens)
-        finally:
-            model.train(was_training)
+        with evaluating(model), torch.no_grad(), capture(model, path) as seen:
+            model(tokens)
         gates = seen[path].double().cpu().numpy()  # (B, T, G, D)
         if self._example is None:
             self._example = gates[0]
@@ -75,14 +55,14 @@ class Gates(Lens):
         self._sum = self._sum + gates.sum((0, 3))
         self._histogram = self._histogram + _histogram(gates)
 
-    def check_layer(self, model: SequenceModel) -> RecurrentLayer:
+    def check_layers(self, model: SequenceModel) -> RecurrentLayer:
         """The layer whose gates are watched, or `UserError`."""
         layers = list(model.layers)
         if not 0 <= self.layer < len(layers):
             raise UserError(f"the model has layers 0 to {len(layers) - 1}, not {self.layer}")
         layer = layers[self.layer]
         if not isinstance(layer, RecurrentLayer) or len(layer.cell.gates) < 2:
-            raise UserError(f"{NEEDS}: this is a model with {model.config.memory} memory")
+            raise UserError(f"{self.needs}: this is a model with {model.config.memory} memory")
         return layer
 
     def result(self) -> GatesResult:

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
-from mnemoscope.lenses.lens import MOST, Records, Result, TextOptions
-from mnemoscope.plots.figure import Series, heatmap, lines
-from mnemoscope.report.document import Figure, Section
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from mnemoscope.lenses.lens import MOST, Part, Records, Result, TextOptions, records
+from mnemoscope.plots.figure import Plot, Series, heatmap, lines
+from mnemoscope.report.document import Figure
 
 
 class GatesOptions(TextOptions):
@@ -45,19 +41,12 @@ class GatesResult(Result):
 
     def table(self) -> Records:
         """One row per token and gate."""
-        return [
-            {
-                "token": t,
-                "gate": name,
-                "mean": self.mean[t, g],
-                "low": self.low[t, g],
-                "high": self.high[t, g],
-            }
-            for t in range(len(self.mean))
-            for g, name in enumerate(self.names)
-        ]
+        return records(
+            {"token": range(len(self.mean)), "gate": self.names},
+            {"mean": self.mean, "low": self.low, "high": self.high},
+        )
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """Curves of all gates over time, with the spread over units as bands."""
         steps = np.arange(len(self.mean))
         series = [
@@ -66,7 +55,7 @@ class GatesResult(Result):
         ]
         return lines(series, "token", "gate", y_range=(-1.05, 1.05))
 
-    def units(self, gate: str, tokens: Sequence[object]) -> go.Figure:
+    def units(self, gate: str, tokens: Sequence[object]) -> Plot:
         """One gate of the example as a picture: units down, tokens across."""
         which = self.names.index(gate)
         picture = self.example[:, which].T
@@ -75,28 +64,20 @@ class GatesResult(Result):
         labels = [f"unit {unit}" for unit in order]
         return heatmap(picture[order], tokens, labels, "token read", "unit", gate, z_range=(0, 1))
 
-    def sections(self) -> list[Section]:
+    def parts(self) -> list[Part]:
         """Curves of all gates, and the units of the first one while it reads the first text."""
         mean = self.mean.mean(0)
         said = ", ".join(
             f"{name} {value:.2f}" for name, value in zip(self.names, mean, strict=True)
         )
         steps = range(len(self.mean))
-        units = [
-            {"token": t, "unit": unit, self.names[0]: float(value)}
-            for t in steps
-            for unit, value in enumerate(self.example[t, 0])
-        ]
+        first = self.example[:, 0]
+        units = records({"token": steps, "unit": range(first.shape[1])}, {self.names[0]: first})
         band = "Mean over texts and units; band: 80 % of them."
         picture = self.units(self.names[0], steps)
         return [
-            Section(
-                "What was seen",
-                [
-                    f"In the mean over tokens: {said}. Gates lie between 0 (closed) and 1 (open), "
-                    "candidates between −1 and 1.",
-                    Figure("Gates over time", self.figure(), band, self.table()),
-                    Figure(f"Units of the {self.names[0]} gate", picture, "First text.", units),
-                ],
-            )
+            f"In the mean over tokens: {said}. Gates lie between 0 (closed) and 1 (open), "
+            "candidates between −1 and 1.",
+            Figure("Gates over time", self.figure(), band, self.table()),
+            Figure(f"Units of the {self.names[0]} gate", picture, "First text.", units),
         ]

@@ -7,8 +7,7 @@ Shapes: B texts, H heads, T positions, E width of a head, D width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -32,18 +31,36 @@ from mnemoscope.lenses.heads.result import (
     HeadsOptions,
     HeadsResult,
     PaperShift,
+    PositionOptions,
     Rotary,
 )
 from mnemoscope.lenses.heads.score_decomposition import decompose
 from mnemoscope.lenses.heads.sums import LayerSums
-from mnemoscope.lenses.inputs import fixed_length
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import FixedLength, FixedLengthLens
 from mnemoscope.lenses.positions.frequencies import window_size
 from mnemoscope.lenses.positions.position_table import position_table
 from mnemoscope.open import Reader, open_reader
 
 
-class Heads(Lens):
+class PositionLens(FixedLengthLens):
+    """A lens that cuts texts itself, to ``length`` tokens, at most ``texts`` of them."""
+
+    @classmethod
+    def made(cls, given: FixedLength, options: PositionOptions) -> Self:
+        """A fresh lens with these options."""
+        read = {"length": given.length, "texts": given.count}
+        return cls(**read, **options.chosen())
+
+    def observe(self, model: Any, inputs: Any) -> None:
+        """Let the model read texts, token ids, or tensors (N, T)."""
+        raise NotImplementedError
+
+    def read(self, given: FixedLength, options: PositionOptions) -> None:
+        """Observe the model reading all texts."""
+        self.observe(given.reader, given.texts)
+
+
+class Heads(PositionLens):
     """Look at the heads of a model: ``observe`` it reading texts, then ``result``.
 
     Texts are joined and cut to ``length`` tokens, at most ``texts`` of them. Offsets up to
@@ -54,17 +71,7 @@ class Heads(Lens):
 
     title = "Heads"
     question = "How does the attention of the heads of {models} depend on relative positions?"
-    Options = HeadsOptions
-
-    @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: HeadsOptions
-    ) -> HeadsResult:
-        """Let one model read texts of one length."""
-        given = fixed_length(models[0], texts, options)
-        lens = cls(length=given.length, texts=given.count, **options.chosen())
-        lens.observe(given.reader, given.texts)
-        return lens.result()
+    Options, Result = HeadsOptions, HeadsResult
 
     def __init__(
         self,
@@ -92,7 +99,7 @@ class Heads(Lens):
         fixed = cut(reader, inputs, self.length, self.texts)
         self.begin(reader, fixed)
         for tokens in fixed.batches(batch):
-            self.read(tokens)
+            self.read_batch(tokens)
         self.explain()
 
     def begin(self, reader: Reader, fixed: FixedLengthTexts) -> None:
@@ -110,7 +117,7 @@ class Heads(Lens):
             self._without = str(error)
 
     @torch.no_grad()
-    def read(self, tokens: Tensor, sites: tuple[str, ...] = ()) -> Seen:
+    def read_batch(self, tokens: Tensor, sites: tuple[str, ...] = ()) -> Seen:
         """Let the model read a batch (B, T).
 
         Comes back what queries and keys were made from, they themselves, and ``sites``: (B, T', D).
@@ -118,21 +125,21 @@ class Heads(Lens):
         model, kept = self.reader.model, self.fixed.kept
         made: Seen = {}
 
-        def hear(heard: AttentionInputs) -> None:
-            heard = heard.kept(kept)
-            name = f"layer.{heard.layer}.attention"
+        def take(captured: AttentionInputs) -> None:
+            captured = captured.kept(kept)
+            name = f"layer.{captured.layer}.attention"
             if f"{name}.q" in made:
                 raise UserError(
-                    f"layer {heard.layer} is run more than once in one reading (its weights are "
+                    f"layer {captured.layer} is run more than once in one reading (its weights are "
                     "tied to those of other layers): what it did in each cannot be told apart"
                 )
-            self._take(heard)
-            made[f"{name}.q"] = heard.queries.transpose(1, 2).flatten(2)
-            made[f"{name}.k"] = heard.keys[:, :: heard.shared].transpose(1, 2).flatten(2)
+            self._take(captured)
+            made[f"{name}.q"] = captured.queries.transpose(1, 2).flatten(2)
+            made[f"{name}.k"] = captured.keys[:, :: captured.shared].transpose(1, 2).flatten(2)
 
         with (
             watch(model, ["layer.*.attention.in", *sites]) as seen,
-            capture_attention_inputs(model, hear),
+            capture_attention_inputs(model, take),
         ):
             self.reader.read(tokens)
         laid = {n: by_position(n, v, tokens.shape)[:, kept] for n, v in seen.items()} | made
@@ -140,19 +147,19 @@ class Heads(Lens):
             layer.add_inputs(laid[f"layer.{number}.attention.in"])
         return laid
 
-    def _take(self, heard: AttentionInputs) -> None:
-        if not bool(torch.isfinite(heard.queries).all() and torch.isfinite(heard.keys).all()):
-            raise UserError(f"layer {heard.layer} holds NaN or infinite values")
-        if heard.layer not in self.layers:
-            weights = self.weights.get(heard.layer)
+    def _take(self, captured: AttentionInputs) -> None:
+        if not bool(torch.isfinite(captured.queries).all() and torch.isfinite(captured.keys).all()):
+            raise UserError(f"layer {captured.layer} holds NaN or infinite values")
+        if captured.layer not in self.layers:
+            weights = self.weights.get(captured.layer)
             # Layers see alike, as a rule: the fit by offset is prepared once.
             known = next(iter(self.layers.values()), None)
-            if known is not None and torch.equal(known.offsets.visible, heard.visible.cpu()):
+            if known is not None and torch.equal(known.offsets.visible, captured.visible.cpu()):
                 offsets = known.offsets
             else:
-                offsets = Offsets(heard.visible)
-            self.layers[heard.layer] = LayerSums(heard, offsets, weights)
-        self.layers[heard.layer].add_scores(heard)
+                offsets = Offsets(captured.visible)
+            self.layers[captured.layer] = LayerSums(captured, offsets, weights)
+        self.layers[captured.layer].add_scores(captured)
 
     @torch.no_grad()
     def explain(self) -> None:
@@ -160,12 +167,12 @@ class Heads(Lens):
         means = {n: (one.mean("q"), one.mean("k")) for n, one in self.layers.items()}
         found: dict[int, list[Tensor]] = {number: [] for number in means}
 
-        def hear(heard: AttentionInputs) -> None:
-            layer = self.layers[heard.layer]
-            few = heard.kept(self.fixed.kept)
-            found[heard.layer].append(decompose(few, *means[heard.layer], layer.offsets))
+        def take(captured: AttentionInputs) -> None:
+            layer = self.layers[captured.layer]
+            few = captured.kept(self.fixed.kept)
+            found[captured.layer].append(decompose(few, *means[captured.layer], layer.offsets))
 
-        with capture_attention_inputs(self.reader.model, hear):
+        with capture_attention_inputs(self.reader.model, take):
             for tokens in self.fixed.some(self.explained).batches(4):
                 self.reader.read(tokens)
         # (texts, terms and all, H) -> shares (terms, H)
@@ -181,12 +188,8 @@ class Heads(Lens):
             raise UserError("nothing was observed yet: call observe(model, texts) first")
         layers = [self.layers[number] for number in sorted(self.layers)]
         count = layers[0].queries.count
-        rows: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         near = np.abs(layers[0].offsets.offsets) <= self.reach
-        for layer in layers:
-            for name, values in self._layer(layer, near).items():
-                rows[name].append(values)
-        arrays = {name: np.array(values) for name, values in rows.items()}
+        arrays = _stacked([self._layer(layer, near) for layer in layers])
         explained = np.array([self.shares[n].numpy() for n in sorted(self.layers)])  # (L, 7, H)
         whole = np.maximum(explained[:, -1], 1e-300)
         result = HeadsResult(
@@ -255,16 +258,8 @@ class Heads(Lens):
             components(factor(self.weights[n]), self.layers[n].inputs.mean(), table, self.parts)
             for n in sorted(self.layers)
         ]
-        both = {
-            name: np.array([one[name] for one in found])
-            for name in ("values", "left", "right", "share")
-        }
-        tables = {
-            name: np.array([one[name] for one in found])
-            for name in ("table_left", "table_right")
-            if table is not None
-        }
-        return Components(**both, periods=periods(both["left"], both["right"]), **tables)
+        both = _stacked(found)
+        return Components(**both, periods=periods(both["left"], both["right"]))
 
     def _rotary(self, layers: list[LayerSums], count: int) -> Rotary | None:
         rotary = [one.rotary for one in layers if one.rotary is not None]
@@ -286,16 +281,6 @@ class Heads(Lens):
         return shifts
 
 
-_COLUMNS = (
-    "relative",
-    "relative_null",
-    "position_relative",
-    "delay",
-    "lag",
-    "coherence",
-    "coherence_null",
-    "measured",
-    "predicted",
-    "flat",
-    "fit",
-)
+def _stacked(layers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Arrays of layers by name, as arrays (L, …)."""
+    return {name: np.array([one[name] for one in layers]) for name in layers[0]}

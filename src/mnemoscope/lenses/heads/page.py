@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from mnemoscope.lenses.heads.summary import HeadsSummary, RotaryShares
-from mnemoscope.plots.figure import Series, bars, heatmap, lines
+from mnemoscope.lenses.lens import Part, Records, records
+from mnemoscope.plots.figure import Plot, Series, bars, heatmap, lines
 from mnemoscope.plots.images import slider
-from mnemoscope.report.document import Cell, Figure, Section, Table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from mnemoscope.report.document import Figure, Section, Table
 
 
 def named(title: str, name: str, between: str = ", ") -> str:
@@ -20,7 +18,7 @@ def named(title: str, name: str, between: str = ", ") -> str:
     return f"{title}{between}{name}" if name else title
 
 
-def slid(figures: dict[str, go.Figure], title: str) -> go.Figure:
+def slid(figures: dict[str, Plot], title: str) -> Plot:
     """A slider far enough below to leave room for the title of the axis."""
     figure = slider(figures, title)
     figure.layout.sliders[0].pad.t = 64
@@ -55,7 +53,7 @@ def heads_section(seen: HeadsSummary, name: str) -> Section:
         said.append(f"{seen.shared} heads share one key each.")
     if seen.without:
         said.append(f"No singular vectors are shown: {seen.without}.")
-    parts: list[str | Figure | Table] = [*said]
+    parts: list[Part] = [*said]
     parts.append(
         Figure(
             named("Scores that depend on the offset", name),
@@ -84,11 +82,7 @@ def heads_section(seen: HeadsSummary, name: str) -> Section:
             named("Delay against attention", name),
             scatter,
             "One mark a head. A positive offset attends back. A delay is at most half a period.",
-            [
-                {"layer": n, "head": h, "favourite": favourite[n, h], "delay": delay[n, h]}
-                for n in range(layers)
-                for h in range(heads)
-            ],
+            _by_head(seen, {"favourite": favourite, "delay": delay}),
         )
     )
     parts += _curves(seen, name)
@@ -100,22 +94,23 @@ def heads_section(seen: HeadsSummary, name: str) -> Section:
     return Section(named("Heads", name, ": "), parts)
 
 
-def _table(seen: HeadsSummary) -> list[dict[str, Cell]]:
+def _table(seen: HeadsSummary) -> Records:
     keys = ["relative", "relative_null", "position_relative", "delay", "lag", "coherence"]
     keys += ["coherence_null", "favourite", "fit"]
-    return [
-        {"layer": n, "head": h, **{key: getattr(seen, key)[n][h] for key in keys}}
-        for n, row in enumerate(seen.relative)
-        for h in range(len(row))
-    ]
+    return _by_head(seen, {key: getattr(seen, key) for key in keys})
+
+
+def _by_head(seen: HeadsSummary, columns: dict[str, Any]) -> Records:
+    layers, heads = np.shape(seen.relative)
+    return records({"layer": range(layers), "head": range(heads)}, columns)
 
 
 def _curves(seen: HeadsSummary, name: str) -> list[Figure]:
     """Curves and attention by offset of the strongest heads, chosen by a slider."""
     order = np.argsort(-np.array(seen.relative).ravel(), kind="stable")[:12]
     width = len(seen.relative[0])
-    shown: dict[str, go.Figure] = {}
-    rows: list[dict[str, Cell]] = []
+    shown: dict[str, Plot] = {}
+    rows: Records = []
     for number in order.tolist():
         n, h = divmod(number, width)
         known = [i for i, v in enumerate(seen.measured[n][h]) if v == v]
@@ -146,7 +141,7 @@ def _curves(seen: HeadsSummary, name: str) -> list[Figure]:
             rows,
         )
     ]
-    curves_of: dict[str, go.Figure] = {}
+    curves_of: dict[str, Plot] = {}
     rows = []
     for one in seen.components:
         at = np.arange(len(one.left[0]))
@@ -201,7 +196,7 @@ def _decomposition(seen: HeadsSummary, name: str) -> Figure:
     )
 
 
-def _rotary(seen: HeadsSummary, turned: RotaryShares, name: str) -> list[str | Figure | Table]:
+def _rotary(seen: HeadsSummary, turned: RotaryShares, name: str) -> list[Part]:
     with_it, without = np.array(seen.relative), np.array(turned.relative)
     share = np.array(turned.share).mean(1)  # (L, P)
     labels = ["∞" if p is None else f"{p:.3g}" for p in turned.periods]
@@ -217,11 +212,7 @@ def _rotary(seen: HeadsSummary, turned: RotaryShares, name: str) -> list[str | F
             ),
             "How much each pair of columns that turn together changes the mean score with the "
             "offset; mean over heads.",
-            [
-                {"layer": n, "period": p, "share": float(v)}
-                for n, row in enumerate(share)
-                for p, v in zip(labels, row, strict=True)
-            ],
+            records({"layer": range(len(share)), "period": labels}, {"share": share}),
         ),
     ]  # fmt: skip
 

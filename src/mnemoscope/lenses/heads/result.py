@@ -6,7 +6,7 @@ Shapes: L layers, H heads, T positions, R = 2 · reach + 1 offsets, J components
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -15,12 +15,9 @@ from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.heads.page import heads_section
 from mnemoscope.lenses.heads.summary import summary
-from mnemoscope.lenses.lens import MOST, Records, Result, TextOptions
-from mnemoscope.plots.figure import Series, heatmap, lines
+from mnemoscope.lenses.lens import MOST, Records, Result, TextOptions, records
+from mnemoscope.plots.figure import Plot, Series, heatmap, lines
 from mnemoscope.report.document import Section
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 TERMS = (
     "position–position",
@@ -41,10 +38,6 @@ class PositionOptions(TextOptions):
     )
     reach: int = Field(16, ge=1, le=MOST, description="offsets that are shown, either way")
     paper: int = Field(4, ge=0, le=MOST, description="strongest heads with the shift of the paper")
-
-    def chosen(self) -> dict[str, Any]:
-        """The options of the lens itself: all but how much is read."""
-        return {name: value for name, value in self if name not in TextOptions.model_fields}
 
 
 class HeadsOptions(PositionOptions):
@@ -161,29 +154,26 @@ class HeadsResult(Result):
 
     def table(self) -> Records:
         """One row per head."""
-        rows: Records = []
-        for layer, head in np.ndindex(self.relative.shape):
-            at = layer, head
-            row = {
-                "layer": layer,
-                "head": head,
-                "relative": float(self.relative[at]),
-                "null": float(self.relative_null[at]),
-                "relative of position scores": float(self.position_relative[at]),
-                "delay": float(self.delay[at]),
-                "lag": float(self.lag[at]),
-                "coherence": float(self.coherence[at]),
-                "coherence null": float(self.coherence_null[at]),
-                "favourite offset": float(self.favourite[at]),
-                "R² of prediction": float(self.fit[at]),
-            }
-            row |= {name: float(values[at]) for name, values in self.terms.items()}
-            if self.rotary is not None:
-                row["relative without rotary"] = float(self.rotary.relative[at])
-            rows.append(row)
-        return rows
+        layers, heads = self.relative.shape
+        rotary = self.rotary
+        return records(
+            {"layer": range(layers), "head": range(heads)},
+            {
+                "relative": self.relative,
+                "null": self.relative_null,
+                "relative of position scores": self.position_relative,
+                "delay": self.delay,
+                "lag": self.lag,
+                "coherence": self.coherence,
+                "coherence null": self.coherence_null,
+                "favourite offset": self.favourite,
+                "R² of prediction": self.fit,
+                **self.terms,
+                **({} if rotary is None else {"relative without rotary": rotary.relative}),
+            },
+        )
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """Share of score energy that depends on i − j, layer × head."""
         layers, heads = self.relative.shape
         return heatmap(
@@ -195,7 +185,7 @@ class HeadsResult(Result):
         """One section."""
         return [heads_section(summary(self), "")]
 
-    def head_figure(self, layer: int, head: int) -> go.Figure:
+    def head_figure(self, layer: int, head: int) -> Plot:
         """Attention by offset of one head, measured and predicted."""
         self._check(layer, head)
         seen = ~np.isnan(self.measured[layer, head])

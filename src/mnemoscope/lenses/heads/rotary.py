@@ -35,13 +35,13 @@ class RotarySums:
         with np.errstate(divide="ignore"):
             return np.where(angles > 1e-9, 2 * np.pi / angles, np.inf)
 
-    def add_scores(self, heard: AttentionInputs) -> None:
+    def add_scores(self, captured: AttentionInputs) -> None:
         """Correlate queries with keys, pair by pair: the sums over all offsets at once."""
-        length = 2 * heard.queries.shape[2]
-        q = torch.fft.rfft(heard.queries, n=length, dim=2)
-        k = torch.fft.rfft(heard.keys, n=length, dim=2)
+        length = 2 * captured.queries.shape[2]
+        q = torch.fft.rfft(captured.queries, n=length, dim=2)
+        k = torch.fft.rfft(captured.keys, n=length, dim=2)
         both = (q * k.conj()).sum(0).cpu()[..., self.rotary.columns].sum(-1)  # (H, F, P)
-        self.crossed += heard.scale * both.transpose(1, 2)
+        self.crossed += captured.scale * both.transpose(1, 2)
 
     def add_inputs(self, inputs: Tensor, scale: float) -> None:
         """Compute scores as they would be if nothing were turned."""

@@ -32,17 +32,17 @@ class LayerSums:
         if weights is not None and weights.rotary is not None:
             self.rotary = RotarySums(weights, offsets)
 
-    def add_scores(self, heard: AttentionInputs) -> None:
+    def add_scores(self, captured: AttentionInputs) -> None:
         """Take in queries and keys of one batch."""
-        self.queries.add(heard.queries.transpose(1, 2).flatten(2))
-        self.keys.add(heard.keys.transpose(1, 2).flatten(2))
-        scores = heard.scores()
-        self.attention += heard.attention(scores).sum(0).cpu()
+        self.queries.add(captured.queries.transpose(1, 2).flatten(2))
+        self.keys.add(captured.keys.transpose(1, 2).flatten(2))
+        scores = captured.scores()
+        self.attention += captured.attention(scores).sum(0).cpu()
         centred = self.offsets.centre(scores)
         self.scores += centred.sum(0).cpu()
         self.energy += torch.linalg.vector_norm(centred, dim=(0, 2, 3)).cpu().double().square()
         if self.rotary is not None:
-            self.rotary.add_scores(heard)
+            self.rotary.add_scores(captured)
 
     def add_inputs(self, inputs: Tensor) -> None:
         """Take in what queries and keys were made from, (B, T, D)."""

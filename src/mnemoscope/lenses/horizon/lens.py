@@ -27,6 +27,7 @@ from mnemoscope.lenses.lens import Lens
 from mnemoscope.memories.infinite.config import Infinite
 from mnemoscope.memories.infinite.horizon import directions
 from mnemoscope.memories.infinite.long_term import plan_of
+from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.open import open_stream
 
@@ -39,7 +40,7 @@ class Horizon(Lens):
 
     title = "Horizon"
     question = "What can be read off the state of {models}, and how long after it was read?"
-    Options = HorizonOptions
+    Options, Result = HorizonOptions, HorizonResult
     reads = "nothing"
 
     @classmethod
@@ -60,12 +61,8 @@ class Horizon(Lens):
                 f"{stream.name} can read {stream.limit} tokens in one stream, not {length}: ask "
                 "for fewer or shorter windows"
             )
-        lens = cls(
-            options.window,
-            channels=options.channels,
-            features=options.features,
-            segment=options.segment,
-        )
+        names = ("window", "channels", "features", "segment")
+        lens = cls(**{name: getattr(options, name) for name in names})
         rng = np.random.default_rng(derive(options.seed, "horizon"))
         steps = -(-options.rows // batch)
         with progress("reading", steps) as show:
@@ -111,14 +108,10 @@ class Horizon(Lens):
             )
         if self._batches and ages != self._ages:
             raise UserError(f"{ages} windows here and {self._ages} before: use one lens per length")
-        was_training = model.training
-        model.eval()
-        try:
-            state: StreamState | None = None
+        state: StreamState | None = None
+        with evaluating(model):
             for part in torch.split(tokens, self.segment, 1):
                 state = model(part, state).state
-        finally:
-            model.train(was_training)
         assert state is not None
         features = self._features(state)
         targets = self._targets(model.embedding.weight, tokens)

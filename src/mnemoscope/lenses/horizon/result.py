@@ -6,19 +6,14 @@ Shapes: A ages (windows), L tokens a window.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats, Ints
 from mnemoscope.core.config import Config
-from mnemoscope.lenses.lens import MOST, Records, Result
-from mnemoscope.plots.figure import Reference, Series, heatmap, lines
-from mnemoscope.report.document import Figure, Section, Table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
+from mnemoscope.lenses.lens import MOST, Part, Records, Result, records
+from mnemoscope.plots.figure import Plot, Reference, Series, heatmap, lines
+from mnemoscope.report.document import Figure
 
 # Of its variance, what must be predicted of a wave before it counts as kept.
 FAINT = 0.1
@@ -69,21 +64,19 @@ class HorizonResult(Result):
 
     def table(self) -> Records:
         """One row per age and wave."""
-        return [
+        waves = range(self.kept.shape[1])
+        return records(
+            {"age": self.ages.tolist(), "wave": waves},
             {
-                "age": int(age),
-                "wave": wave,
-                "cycles": (wave + 1) // 2,
-                "kept": float(self.kept[a, wave]),
-                "low": float(self.low[a, wave]),
-                "high": float(self.high[a, wave]),
-                "null": float(self.null[a, wave]),
-            }
-            for a, age in enumerate(self.ages)
-            for wave in range(self.kept.shape[1])
-        ]
+                "cycles": [(wave + 1) // 2 for wave in waves],
+                "kept": self.kept,
+                "low": self.low,
+                "high": self.high,
+                "null": self.null,
+            },
+        )
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """Directions kept against age, with the null and, where there is one, the algebra."""
         low, mean, high = self.directions
         series = [Series("read off the state", self.ages, mean, low, high)]
@@ -100,7 +93,7 @@ class HorizonResult(Result):
             y_range=(0, length * 1.05),
         )
 
-    def frequencies(self) -> go.Figure:
+    def frequencies(self) -> Plot:
         """Share kept as a picture: waves down, ages across."""
         waves = ["mean"]
         for wave in range(1, self.kept.shape[1]):
@@ -111,25 +104,18 @@ class HorizonResult(Result):
             z_range=(0, 1),
         )  # fmt: skip
 
-    def sections(self) -> list[Section]:
+    def parts(self) -> list[Part]:
         """Directions kept against age, and which waves they are."""
         low, mean, high = self.directions
         length = self.kept.shape[1]
-        rows = [
-            {
-                "age": int(age),
-                "directions": float(mean[a]),
-                "low": float(low[a]),
-                "high": float(high[a]),
-                "null": float((self.null[a] > FAINT).sum()),
-            }
-            for a, age in enumerate(self.ages)
-        ]
-        parts: list[str | Figure | Table] = [
+        null = (self.null > FAINT).sum(1).astype(float)
+        columns = {"directions": mean, "low": low, "high": high, "null": null}
+        rows = records({"age": self.ages.tolist()}, columns)
+        parts: list[Part] = [
             f"{self.samples[0]} random streams, {self.samples[1]} numbers of the state. Of the "
             f"{length} waves of a window {mean[0]:.0f} can be read off the state at age "
             f"{self.ages[0]}, {mean[-1]:.0f} at age {self.ages[-1]}; from states of other streams "
-            f"at most {int((self.null > FAINT).sum(1).max())}.",
+            f"at most {null.max():.0f}.",
             Figure(
                 "Directions kept by age",
                 self.figure(),
@@ -144,4 +130,4 @@ class HorizonResult(Result):
                 self.table(),
             ),
         ]
-        return [Section("What was seen", parts)]
+        return parts

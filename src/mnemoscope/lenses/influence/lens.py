@@ -46,7 +46,7 @@ class Influence(Lens):
 
     title = "Influence"
     question = "How much do tokens change each other in every layer of {models}?"
-    Options = GroupedOptions
+    Options, Result = GroupedOptions, GroupedResult
 
     @classmethod
     def measure(
@@ -136,12 +136,7 @@ class Influence(Lens):
     def result(self) -> GroupedResult:
         """What was seen so far."""
         lenses = self._lenses or [Similarity() for _ in self.groups.names]
-        found = {
-            name: lens.result()
-            for number, (name, lens) in enumerate(zip(self.groups.names, lenses, strict=True))
-            if self._quota.full(number)
-        }
-        return gather(found, self.groups, self._quota, "influence")
+        return gather(lenses, self.groups, self._quota, "influence")
 
 
 def record(reader: Reader, tokens: Tensor) -> dict[str, Call]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.lenses.information.entropy import Mutual, entropy, mutual
 from mnemoscope.lenses.information.result import InformationOptions, InformationResult
-from mnemoscope.lenses.inputs import CaptureLens, Tokenised
+from mnemoscope.lenses.inputs import CaptureLens
 from mnemoscope.lenses.statistics.clusters import cluster
 from mnemoscope.lenses.statistics.sample import Sample
 
@@ -37,14 +36,7 @@ class Information(CaptureLens):
 
     title = "Information"
     question = "How much does every layer of {models} know of what it has read?"
-    Options = InformationOptions
-
-    @classmethod
-    def made(cls, given: Tokenised, texts: Sequence[str], options: InformationOptions) -> Self:
-        """A fresh lens."""
-        return cls(
-            options.targets, clusters=options.clusters, types=options.types, seeds=options.seeds
-        )
+    Options, Result = InformationOptions, InformationResult
 
     def __init__(
         self,

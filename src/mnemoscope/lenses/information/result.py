@@ -5,8 +5,9 @@ Shapes: S sites, R seeds of the clustering.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,13 +15,9 @@ from pydantic import Field
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.lenses.lens import MOST, Records, Result, SiteOptions
-from mnemoscope.plots.figure import Reference, Series, heatmap, lines
-from mnemoscope.report.document import Figure, Section, Table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
+from mnemoscope.lenses.lens import MOST, Part, Records, Result, SiteOptions, by_site, records
+from mnemoscope.plots.figure import Plot, Reference, heatmap
+from mnemoscope.report.document import Figure
 
 NAMES = {"next": "next token", "previous": "token before"}
 Target = Literal["token", "next", "previous", "position"]
@@ -75,55 +72,55 @@ class InformationResult(Result):
 
     def table(self) -> Records:
         """One row per target, site and seed."""
-        return [
-            {
-                "target": target,
-                "site": site,
-                "seed": seed,
-                "nats": float(values[s, seed]),
-                "null": float(self.null[target][s, seed]),
-                "error": float(self.error[target][s, seed]),
-                "adjusted": float(self.adjusted[target][s, seed]),
-                "entropy": self.entropy[target],
-                "cluster entropy": float(self.cluster_entropy[s, seed]),
-                "inertia": float(self.inertia[s, seed]),
-                "clusters": self.clusters,
-                "samples": self.samples[target],
-            }
-            for target, values in self.value.items()
-            for s, site in enumerate(self.sites)
-            for seed in range(values.shape[1])
-        ]
+        targets, seeds = list(self.value), range(self._seeds)
 
-    def figure(self, target: str = "token") -> go.Figure:
+        def stacked(values: Mapping[str, Any]) -> Floats:
+            found = np.array([values[target] for target in targets])
+            return found.reshape(*found.shape, *(1,) * (3 - found.ndim))
+
+        return records(
+            {"target": targets, "site": self.sites, "seed": seeds},
+            {
+                "nats": stacked(self.value),
+                "null": stacked(self.null),
+                "error": stacked(self.error),
+                "adjusted": stacked(self.adjusted),
+                "entropy": stacked(self.entropy),
+                "cluster entropy": self.cluster_entropy,
+                "inertia": self.inertia,
+                "clusters": self.clusters,
+                "samples": stacked(self.samples),
+            },
+        )
+
+    def figure(self, target: str = "token") -> Plot:
         """Nats by site: the mean of the seeds with the interval, and the null below."""
         if target not in self.value:
             raise UserError(f"{target!r} was not asked for; {suggestion(target, self.value)}")
-        ticks = np.arange(len(self.sites))
         low, high = self.interval(target)
         null = self.null[target]
-        figure = lines(
-            [
-                Series(target, ticks, self.value[target].mean(1), low, high),
-                Series("null: shuffled", ticks, null.mean(1), null.min(1), null.max(1)),
-            ],
+        curves = {
+            target: (self.value[target].mean(1), low, high),
+            "null: shuffled": (null.mean(1), null.min(1), null.max(1)),
+        }
+        return by_site(
+            curves,
+            self.sites,
             "site",
             f"nats about the {target}",
             references=[Reference(self.entropy[target], "all there is to know")],
             y_range=(0, self.entropy[target] * 1.06),
         )
-        figure.update_xaxes(tickvals=list(ticks), ticktext=list(self.sites))
-        return figure
 
-    def between_figure(self) -> go.Figure:
+    def between_figure(self) -> Plot:
         """Nats that sites tell about each other."""
         sites = list(self.sites)
         return heatmap(self.between, sites, sites, "", "", "nats less null")
 
-    def sections(self) -> list[Section]:
+    def parts(self) -> list[Part]:
         """A figure for every target, then what sites tell about each other."""
         rows = self.table()
-        parts: list[str | Figure | Table] = [
+        parts: list[Part] = [
             f"Vectors of every site were put into {self.clusters} clusters, {self._seeds} times; "
             "shown is what the cluster tells, in nats. The band reaches from the lowest seed less "
             "its null to the highest seed."
@@ -142,14 +139,10 @@ class InformationResult(Result):
                     [row for row in rows if row["target"] == target],
                 ),
             ]
-        matrix: Records = [
-            {"left": left, "right": right, "nats": float(self.between[i, j])}
-            for i, left in enumerate(self.sites)
-            for j, right in enumerate(self.sites)
-        ]
+        matrix = records({"left": self.sites, "right": self.sites}, {"nats": self.between})
         caption = "Less what shuffled clusters tell; the diagonal is the entropy of the clusters."
         parts.append(Figure("Information between sites", self.between_figure(), caption, matrix))
-        return [Section("What was seen", parts)]
+        return parts
 
     @property
     def _seeds(self) -> int:

@@ -5,9 +5,6 @@ Voita 2019, §6.3. Shapes: n tokens, k neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,7 +13,7 @@ from mnemoscope.activations.capture import Observed
 from mnemoscope.core.arrays import Floats, Ints
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.statistics import standard_error
-from mnemoscope.lenses.inputs import CaptureLens, Tokenised
+from mnemoscope.lenses.inputs import CaptureLens
 from mnemoscope.lenses.neighbours.result import TITLES, NeighboursOptions, NeighboursResult
 from mnemoscope.lenses.statistics.clusters import standardise
 from mnemoscope.lenses.statistics.sample import Sample
@@ -27,12 +24,7 @@ class Neighbours(CaptureLens):
 
     title = "Neighbours"
     question = "What do neighbours in the space of every layer of {models} share?"
-    Options = NeighboursOptions
-
-    @classmethod
-    def made(cls, given: Tokenised, texts: Sequence[str], options: NeighboursOptions) -> Self:
-        """A fresh lens."""
-        return cls(options.k, samples=options.samples)
+    Options, Result = NeighboursOptions, NeighboursResult
 
     def __init__(self, k: int = 10, *, samples: int = 5000) -> None:
         if not 1 <= k < samples:

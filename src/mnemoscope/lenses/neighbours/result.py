@@ -6,20 +6,15 @@ Shapes: S sites, k neighbours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.lenses.lens import MOST, Records, Result, SiteOptions
-from mnemoscope.plots.figure import Reference, Series, lines
-from mnemoscope.report.document import Figure, Section, Table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
+from mnemoscope.lenses.lens import MOST, Part, Records, Result, SiteOptions, by_site, records
+from mnemoscope.plots.figure import Plot, Reference
+from mnemoscope.report.document import Figure
 
 TITLES = {
     "token": "share of neighbours that are the same token",
@@ -55,42 +50,34 @@ class NeighboursResult(Result):
 
     def table(self) -> Records:
         """One row per question and site."""
-        return [
+        ceiling = [[self.ceiling if what == "token" else ""] for what in self.value]
+        return records(
+            {"asked": list(self.value), "site": self.sites},
             {
-                "asked": what,
-                "site": site,
-                "value": float(values[s]),
-                "error": float(self.error[what][s]),
-                "null": self.null[what],
-                "ceiling": self.ceiling if what == "token" else "",
+                "value": list(self.value.values()),
+                "error": [self.error[what] for what in self.value],
+                "null": [[self.null[what]] for what in self.value],
+                "ceiling": np.array(ceiling, dtype=object),
                 "k": self.k,
                 "samples": self.samples,
-            }
-            for what, values in self.value.items()
-            for s, site in enumerate(self.sites)
-        ]
+            },
+        )
 
-    def figure(self, what: str = "token") -> go.Figure:
+    def figure(self, what: str = "token") -> Plot:
         """One question, by site."""
         if what not in self.value:
             raise UserError(f"{what!r} was not asked; {suggestion(what, self.value)}")
-        ticks, value, error = np.arange(len(self.sites)), self.value[what], self.error[what]
+        value, error = self.value[what], self.error[what]
         references = [Reference(self.null[what], "null: neighbours at random")]
         if what == "token":
             references.append(Reference(self.ceiling, "best possible"))
-        figure = lines(
-            [Series(what, ticks, value, value - 2 * error, value + 2 * error)],
-            "site",
-            TITLES[what],
-            references=references,
-        )
-        figure.update_xaxes(tickvals=list(ticks), ticktext=list(self.sites))
-        return figure
+        curve = value, value - 2 * error, value + 2 * error
+        return by_site({what: curve}, self.sites, "site", TITLES[what], references=references)
 
-    def sections(self) -> list[Section]:
+    def parts(self) -> list[Part]:
         """A figure for each of the questions."""
         rows = self.table()
-        parts: list[str | Figure | Table] = [
+        parts: list[Part] = [
             f"The {self.k} nearest neighbours of each of {self.samples} tokens, by Euclidean "
             "distance after every dimension was given unit variance."
         ]
@@ -110,4 +97,4 @@ class NeighboursResult(Result):
                     [row for row in rows if row["asked"] == what],
                 ),
             ]
-        return [Section("What was seen", parts)]
+        return parts

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from mnemoscope.activations.capture import Observed
+from mnemoscope.activations.capture import COLUMNS, Observed
 from mnemoscope.core.arrays import Floats, Ints
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.lenses.inputs import CaptureLens, Tokenised
@@ -29,7 +29,7 @@ class Occurrences(CaptureLens):
 
     title = "Occurrences"
     question = "Where do the layers of {models} put occurrences of the same token?"
-    Options = OccurrencesOptions
+    Options, Result = OccurrencesOptions, OccurrencesResult
 
     @classmethod
     def made(cls, given: Tokenised, texts: Sequence[str], options: OccurrencesOptions) -> Self:
@@ -46,10 +46,7 @@ class Occurrences(CaptureLens):
         """Take in one batch."""
         kept = np.isin(seen.tokens, list(self.tokens))
         where = torch.from_numpy(np.flatnonzero(kept))
-        columns = {
-            name: getattr(seen, name)[kept]
-            for name in ("tokens", "positions", "rows", "left", "right", "labels")
-        }
+        columns = {name: getattr(seen, name)[kept] for name in COLUMNS}
         sites = {name: values[where.to(values.device)] for name, values in seen.sites.items()}
         self._sample.add(Observed(**columns, sites=sites))
 

@@ -6,18 +6,14 @@ Shapes: n occurrences, S sites.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats, Ints
-from mnemoscope.lenses.lens import MOST, Records, Result, SiteOptions
-from mnemoscope.plots.figure import SERIES, SYMBOLS, template
-from mnemoscope.report.document import Figure, Section
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from mnemoscope.lenses.lens import MOST, Part, Records, Result, SiteOptions, records
+from mnemoscope.plots.figure import SERIES, SYMBOLS, Plot, template
+from mnemoscope.report.document import Figure
 
 
 class OccurrencesOptions(SiteOptions):
@@ -50,20 +46,17 @@ class OccurrencesResult(Result):
 
     def table(self) -> Records:
         """One row per site and occurrence."""
-        return [
+        return records(
+            {"site": self.sites, "token": self.words},
             {
-                "site": site,
-                "token": word,
-                "position": int(position),
-                "x": float(self.coordinates[s, o, 0]),
-                "y": float(self.coordinates[s, o, 1]),
-                "explained": float(self.explained[s]),
-            }
-            for s, site in enumerate(self.sites)
-            for o, (word, position) in enumerate(zip(self.words, self.positions, strict=True))
-        ]
+                "position": self.positions,
+                "x": self.coordinates[:, :, 0],
+                "y": self.coordinates[:, :, 1],
+                "explained": self.explained[:, None],
+            },
+        )
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """One dot an occurrence, one colour a token; the slider goes through the sites."""
         import plotly.graph_objects as go
 
@@ -109,25 +102,20 @@ class OccurrencesResult(Result):
         frames = [{"name": site, "data": dots(number)} for number, site in enumerate(self.sites)]
         return go.Figure(data=dots(0), layout=layout, frames=frames)
 
-    def sections(self) -> list[Section]:
+    def parts(self) -> list[Part]:
         """One figure with a slider."""
         kinds = {word: self.words.count(word) for word in dict.fromkeys(self.words)}
         counted = ", ".join(f"{word!r} ({count} times)" for word, count in kinds.items())
         best = int(self.explained.argmax())
         return [
-            Section(
-                "What was seen",
-                [
-                    f"Drawn are {counted}. Two components hold most of the variance at "
-                    f"{self.sites[best]}: {self.explained[best]:.0%}; vectors without any "
-                    f"structure would have {self.even:.0%} or little more.",
-                    Figure(
-                        "Occurrences",
-                        self.figure(),
-                        "Principal components after every dimension was given unit variance, "
-                        "rotated to follow the site before.",
-                        self.table(),
-                    ),
-                ],
-            )
+            f"Drawn are {counted}. Two components hold most of the variance at "
+            f"{self.sites[best]}: {self.explained[best]:.0%}; vectors without any "
+            f"structure would have {self.even:.0%} or little more.",
+            Figure(
+                "Occurrences",
+                self.figure(),
+                "Principal components after every dimension was given unit variance, "
+                "rotated to follow the site before.",
+                self.table(),
+            ),
         ]

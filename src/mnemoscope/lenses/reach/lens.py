@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +12,13 @@ from torch import Tensor
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.translation import encode
 from mnemoscope.lenses.alignment.lens import token_names
-from mnemoscope.lenses.inputs import sentence_pairs
-from mnemoscope.lenses.lens import Lens, PairOptions
+from mnemoscope.lenses.inputs import PairLens
 from mnemoscope.lenses.reach.result import ReachResult
+from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.translator import Translator, pad
 
 
-class Reach(Lens):
+class Reach(PairLens):
     """Ask the gradient: which tokens does the logit of each word said depend on?
 
     ``observe`` pairs, then ``result``; the matrix kept is that of the pair observed last.
@@ -27,19 +26,7 @@ class Reach(Lens):
 
     title = "Reach"
     question = "What does each word that {models} says depend on?"
-    Options = PairOptions
-    reads = "pairs"
-
-    @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: PairOptions
-    ) -> ReachResult:
-        """Differentiate what one translator says."""
-        lens = cls()
-        translator, pairs = sentence_pairs(models[0], texts, options, "reach")
-        for source, target in pairs:
-            lens.observe(translator, source, target)
-        return lens.result()
+    Result = ReachResult
 
     def __init__(self) -> None:
         self._seen: list[ReachResult] = []
@@ -67,13 +54,11 @@ class Reach(Lens):
 
         embeddings = (model.source_embedding, model.embedding)
         hooks = [one.register_forward_hook(cut) for one in embeddings]
-        was_training = model.training
-        model.eval()
         try:
-            state = model.encode(*pad([read], translator.device))
-            logits = model(torch.from_numpy(begun)[None].to(translator.device), state).logits[0]
+            with evaluating(model):
+                state = model.encode(*pad([read], translator.device))
+                logits = model(torch.from_numpy(begun)[None].to(translator.device), state).logits[0]
         finally:
-            model.train(was_training)
             for hook in hooks:
                 hook.remove()
         rows = []

@@ -6,18 +6,14 @@ Shapes: S source tokens, T target tokens, N sentences.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.statistics import standard_error
-from mnemoscope.lenses.lens import Records, Result
-from mnemoscope.plots.figure import heatmap
-from mnemoscope.report.document import Figure, Section
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from mnemoscope.lenses.lens import Part, Records, Result
+from mnemoscope.plots.figure import Plot, heatmap
+from mnemoscope.report.document import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +33,7 @@ class ReachResult(Result):
     from_source: Floats
     even: Floats
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """What is said downwards, what it may have come from across; white is exactly nothing."""
         columns = [f"{word} " for word in self.source] + list(self.read)
         title = "source, then target so far"
@@ -52,26 +48,21 @@ class ReachResult(Result):
             for (side, token), value in zip(columns, row, strict=True)
         ]
 
-    def sections(self) -> list[Section]:
+    def parts(self) -> list[Part]:
         """How much comes from the source, and the matrix of one sentence."""
         mean, error = float(self.from_source.mean()), float(standard_error(self.from_source))
         future = np.triu(self.influence[:, len(self.source) :], 1)
         ahead = "nothing" if not future.any() else f"{future.sum() / len(future):.3f}"
         return [
-            Section(
-                "What was seen",
-                [
-                    f"Of the gradient of a token that is said, {mean:.2f} ± {2 * error:.2f} goes "
-                    f"to the source, in the mean over {len(self.from_source)} sentences; if all "
-                    f"tokens that may be read mattered alike it would be {self.even.mean():.2f}. "
-                    f"In the last sentence {ahead} goes to tokens that are still to come.",
-                    Figure(
-                        "Reach",
-                        self.figure(),
-                        "Share of the gradient, row by row, in the last sentence: the source, "
-                        "then the target as it is read.",
-                        self.table(),
-                    ),
-                ],
-            )
+            f"Of the gradient of a token that is said, {mean:.2f} ± {2 * error:.2f} goes "
+            f"to the source, in the mean over {len(self.from_source)} sentences; if all "
+            f"tokens that may be read mattered alike it would be {self.even.mean():.2f}. "
+            f"In the last sentence {ahead} goes to tokens that are still to come.",
+            Figure(
+                "Reach",
+                self.figure(),
+                "Share of the gradient, row by row, in the last sentence: the source, "
+                "then the target as it is read.",
+                self.table(),
+            ),
         ]

@@ -83,7 +83,7 @@ class Retention(Lens):
 
     title = "Retention"
     question = "What does {models} still know of what was read, and in how many bytes?"
-    Options = RetentionOptions
+    Options, Result = RetentionOptions, RetentionResult | RetentionComparison
     models = (1, None)
     reads = "nothing"
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mnemoscope.plots.figure import Series, lines
+from mnemoscope.plots.figure import Plot, Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from mnemoscope.lenses.retention.result import Curve, RetentionResult
 
 TITLES = {
@@ -31,7 +29,7 @@ def sections(results: Mapping[str, RetentionResult]) -> list[Section]:
     return [Section("What was seen", parts)]
 
 
-def compared(curves: Mapping[str, Curve]) -> go.Figure:
+def compared(curves: Mapping[str, Curve]) -> Plot:
     """Curves of several models; of one, the curve with its controls."""
     first, *others = curves.values()
     if not others:

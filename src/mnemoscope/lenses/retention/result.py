@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mnemoscope.lenses.lens import Records, Result
 from mnemoscope.lenses.retention import page
 from mnemoscope.lenses.retention.episodes import Along
-from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.plots.figure import Plot, Reference, Series, lines
 from mnemoscope.report.document import Section
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ class Curve:
             for index, x in enumerate(self.x)
         ]
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """The curve with its band, both controls, and all there was to recall."""
         series = [
             Series("recalled", self.x, self.bits, self.low, self.high),
@@ -124,7 +120,7 @@ class RetentionResult(Result):
         """By age, by items, by overwrites."""
         return self.by_age, self.by_items, self.by_overwrites
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """Bits recalled by age."""
         return self.by_age.figure()
 
@@ -143,7 +139,7 @@ class RetentionComparison(Result):
 
     results: Mapping[str, RetentionResult]
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """Bits recalled by age, one line a model."""
         return page.compared({name: one.by_age for name, one in self.results.items()})
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
 from mnemoscope.activations.capture import Observed
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.lenses.inputs import CaptureLens, Tokenised
+from mnemoscope.lenses.inputs import CaptureLens
 from mnemoscope.lenses.similarity.cca import MEASURES, distances, null_distances
 from mnemoscope.lenses.similarity.result import ENOUGH, SimilarityOptions, SimilarityResult
 from mnemoscope.lenses.statistics.moments import Moments, Pair, White, whiten
@@ -30,13 +30,8 @@ class Similarity(CaptureLens):
 
     title = "Similarity"
     question = "How far apart are the layers of {models}?"
-    Options = SimilarityOptions
+    Options, Result = SimilarityOptions, SimilarityResult
     models = (1, 2)
-
-    @classmethod
-    def made(cls, given: Tokenised, texts: Sequence[str], options: SimilarityOptions) -> Self:
-        """A fresh lens."""
-        return cls(options.pairs)
 
     @classmethod
     def asked(cls, names: Sequence[str]) -> str:

@@ -6,20 +6,16 @@ Shapes: P pairs of sites, S sites.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.lenses.lens import Records, Result, SiteOptions
-from mnemoscope.plots.figure import Reference, Series, bars, heatmap
-from mnemoscope.report.document import Figure, Section, Table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
+from mnemoscope.lenses.lens import Part, Records, Result, SiteOptions
+from mnemoscope.plots.figure import Plot, Reference, Series, bars, heatmap
+from mnemoscope.report.document import Figure
 
 # Below this many samples a dimension, distances are mostly bias: about 0.85 √(d/n) for PWCCA.
 ENOUGH = 10
@@ -87,7 +83,7 @@ class SimilarityResult(Result):
             found[i, j] = found[j, i] = value
         return found
 
-    def figure(self, measure: str = "pwcca") -> go.Figure:
+    def figure(self, measure: str = "pwcca") -> Plot:
         """A few pairs as bars beside their null, many as a matrix."""
         if measure not in self.distance:
             raise UserError(f"unknown measure {measure!r}; {suggestion(measure, self.distance)}")
@@ -105,10 +101,10 @@ class SimilarityResult(Result):
             references=[Reference(float(np.mean(self.null[measure])), "null: paired at random")],
         )
 
-    def sections(self) -> list[Section]:
+    def parts(self) -> list[Part]:
         """A figure for three of the measures."""
         rows = self.table()
-        parts: list[str | Figure | Table] = [
+        parts: list[Part] = [
             f"{self.samples} tokens, {self.per_dimension:.1f} for each dimension of the widest "
             f"site. Distances of the CCA kind say little below {ENOUGH}."
         ]
@@ -126,4 +122,4 @@ class SimilarityResult(Result):
                     [row for row in rows if row["measure"] == measure],
                 ),
             ]
-        return [Section("What was seen", parts)]
+        return parts

@@ -6,8 +6,7 @@ The conventions (window, detrending, scale) are those of `mnemoscope.lenses.posi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -16,8 +15,7 @@ from torch import Tensor
 from mnemoscope.activations.fixed_length import lay
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.inputs import fixed_length
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.inputs import FixedLength, FixedLengthLens
 from mnemoscope.lenses.positions.fourier import spectra
 from mnemoscope.lenses.positions.frequencies import (
     band_shares,
@@ -30,7 +28,7 @@ from mnemoscope.lenses.positions.means import PositionMeans
 from mnemoscope.lenses.spectrum.result import SpectrumOptions, SpectrumResult
 
 
-class Spectrum(Lens):
+class Spectrum(FixedLengthLens):
     """Look for waves: ``observe`` sites laid out by position, then ``result``.
 
     ``window`` positions are looked at together, all of them when there are fewer; ``frequencies``
@@ -39,21 +37,7 @@ class Spectrum(Lens):
 
     title = "Spectrum"
     question = "Which waves along positions do the layers of {models} hold, whatever they read?"
-    Options = SpectrumOptions
-
-    @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: SpectrumOptions
-    ) -> SpectrumResult:
-        """Capture one model that reads texts of one length."""
-        given = fixed_length(models[0], texts, options)
-        lens = cls(
-            window=options.window, frequencies=options.frequencies, shuffles=options.shuffles
-        )
-        fixed = given.cut()
-        for tokens in fixed.batches(8):
-            lens.observe(lay(given.reader, tokens, fixed.kept, list(options.sites)))
-        return lens.result()
+    Options, Result = SpectrumOptions, SpectrumResult
 
     def __init__(
         self, *, window: int = 64, frequencies: int | None = None, shuffles: int = 10
@@ -64,6 +48,12 @@ class Spectrum(Lens):
         self.means: dict[str, PositionMeans] = {}
         self.words: dict[str, Tensor] = {}
         self._batches = 0
+
+    def read(self, given: FixedLength, options: SpectrumOptions) -> None:
+        """Capture the model batch by batch."""
+        fixed = given.cut()
+        for tokens in fixed.batches(8):
+            self.observe(lay(given.reader, tokens, fixed.kept, list(options.sites)))
 
     def observe(self, seen: Mapping[str, Tensor]) -> None:
         """Take in what `mnemoscope.activations.fixed_length.lay` gives: (B, T, D) by site."""

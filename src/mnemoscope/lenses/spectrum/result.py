@@ -6,22 +6,18 @@ Shapes: T positions, D width of a site, F frequencies, W windows, S sites.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.lenses.lens import MOST, Records, Result, SiteOptions
+from mnemoscope.lenses.lens import MOST, Records, Result, SiteOptions, records
 from mnemoscope.lenses.positions.frequencies import band_names, peak
 from mnemoscope.lenses.spectrum.page import spectra_section
 from mnemoscope.lenses.spectrum.summary import summary
-from mnemoscope.plots.figure import Series, heatmap, lines
+from mnemoscope.plots.figure import Plot, Series, heatmap, lines
 from mnemoscope.report.document import Section
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 class SpectrumOptions(SiteOptions):
@@ -81,25 +77,21 @@ class SpectrumResult(Result):
 
     def table(self) -> Records:
         """One row per site."""
-        return [
+        return records(
+            {"site": self.sites},
             {
-                "site": site,
-                "peak": float(self.peak[s]),
-                "period": float(1 / self.peak[s]),
-                "sharpness": float(self.sharpness[s]),
-                "shuffled": float(self.sharpness_null[s].mean()),
-                "words": float(self.words_sharpness[s]),
-                "share of variance": float(self.share[s]),
-                **{
-                    f"period {name}": float(self.bands[s, b])
-                    for b, name in enumerate(self.band_names)
-                },
+                "peak": self.peak,
+                "period": 1 / self.peak,
+                "sharpness": self.sharpness,
+                "shuffled": self.sharpness_null.mean(1),
+                "words": self.words_sharpness,
+                "share of variance": self.share,
+                **{f"period {n}": self.bands[:, b] for b, n in enumerate(self.band_names)},
                 "texts": self.texts,
-            }
-            for s, site in enumerate(self.sites)
-        ]
+            },
+        )
 
-    def figure(self, site: str | None = None) -> go.Figure:
+    def figure(self, site: str | None = None) -> Plot:
         """Power of one site, by default the sharpest, beside words and shuffled positions.
 
         Each as a share of its sum.
@@ -113,7 +105,7 @@ class SpectrumResult(Result):
             series.append(Series(name, self.frequencies, power / max(power.sum(), 1e-300)))
         return lines(series, "cycles per token", "share of power")
 
-    def heatmap(self, site: str, most: int = 64) -> go.Figure:
+    def heatmap(self, site: str, most: int = 64) -> Plot:
         """Dimension × frequency of one site, the strongest dimensions first."""
         self._number(site)
         values = self.amplitude[site]

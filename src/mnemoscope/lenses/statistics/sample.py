@@ -6,11 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.activations.capture import Observed
+from mnemoscope.activations.capture import COLUMNS, Observed
 from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
-
-COLUMNS = ("tokens", "positions", "rows", "left", "right", "labels")
 
 
 class Sample:

@@ -10,7 +10,7 @@ ones, and a language model would read its answers there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -114,11 +114,11 @@ def effects(
         for tokens in torch.split(usable, batch):
             change = Filter(off or {}, fixed.kept)
 
-            def hear(heard: AttentionInputs, change: Filter = change) -> None:
+            def take(captured: AttentionInputs, change: Filter = change) -> None:
                 if off is not None:
-                    _compare(heard, change, moved[heard.layer])
+                    _compare(captured, change, moved[captured.layer])
 
-            with capture_attention_inputs(reader.model, hear, change):
+            with capture_attention_inputs(reader.model, take, change):
                 if question is None:
                     reader.read(tokens)
                 else:
@@ -147,21 +147,16 @@ def effects(
     )
 
 
-def _compare(heard: AttentionInputs, change: Filter, sums: list[float]) -> None:
+def _compare(captured: AttentionInputs, change: Filter, sums: list[float]) -> None:
     """Half the sum of absolute differences of attention with and without the filter.
 
     On the first texts of a batch: two tables of scores for each are many numbers.
     """
-    few, kept = 2, heard.queries.shape[2]
-    before = AttentionInputs(
-        heard.layer, change.before[heard.layer, "q"][:few],
-        change.before[heard.layer, "k"][:few].repeat_interleave(heard.shared, 1),
-        heard.scale, heard.visible, heard.bias, heard.shared,
-    )  # fmt: skip
-    after = AttentionInputs(
-        heard.layer, heard.queries[:few], heard.keys[:few], heard.scale, heard.visible, heard.bias,
-        heard.shared,
-    )  # fmt: skip
+    few, kept = 2, captured.queries.shape[2]
+    queries, keys = (change.before[captured.layer, side][:few] for side in "qk")
+    keys = keys.repeat_interleave(captured.shared, 1)
+    before = replace(captured, queries=queries, keys=keys)
+    after = replace(captured, queries=captured.queries[:few], keys=captured.keys[:few])
     apart = before.attention(before.scores()) - after.attention(after.scores())
     sums[0] += float(apart.abs().sum()) / 2
     sums[1] += apart.shape[0] * apart.shape[1] * kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,9 +10,7 @@ from torch import Tensor
 from mnemoscope.activations.fixed_length import cut
 from mnemoscope.core.progress import progress
 from mnemoscope.lenses.heads.factors import factor
-from mnemoscope.lenses.heads.lens import Heads
-from mnemoscope.lenses.inputs import fixed_length
-from mnemoscope.lenses.lens import Lens
+from mnemoscope.lenses.heads.lens import Heads, PositionLens
 from mnemoscope.lenses.positions.position_table import position_table
 from mnemoscope.lenses.spectrum.lens import Spectrum
 from mnemoscope.lenses.waves.bands import effects
@@ -23,7 +20,7 @@ from mnemoscope.lenses.waves.result import WavesOptions, WavesResult
 from mnemoscope.open import open_reader
 
 
-class Waves(Lens):
+class Waves(PositionLens):
     """Look for position waves in a model: ``observe`` it reading texts, then ``result``.
 
     ``length`` tokens are read at once, ``texts`` of them at most; filters are tried on ``filtered``
@@ -33,17 +30,7 @@ class Waves(Lens):
 
     title = "Position waves"
     question = "How do the heads of {models} know how far away a token is?"
-    Options = WavesOptions
-
-    @classmethod
-    def measure(
-        cls, models: Sequence[Any], texts: Sequence[str], options: WavesOptions
-    ) -> WavesResult:
-        """Let one model read texts of one length."""
-        given = fixed_length(models[0], texts, options)
-        lens = cls(length=given.length, texts=given.count, **options.chosen())
-        lens.observe(given.reader, given.texts)
-        return lens.result()
+    Options, Result = WavesOptions, WavesResult
 
     def __init__(
         self,
@@ -83,7 +70,7 @@ class Waves(Lens):
         with progress("reading", total, silent=silent) as show:
             for number, tokens in enumerate(fixed.batches(batch), start=1):
                 with self.norms.watching(reader.model, fixed.kept):
-                    seen = self.heads.read(tokens, ("embeddings", "layer.*.out"))
+                    seen = self.heads.read_batch(tokens, ("embeddings", "layer.*.out"))
                 self._take(seen)
                 show(number, "")
         self.heads.explain()

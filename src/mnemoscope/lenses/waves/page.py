@@ -2,127 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from mnemoscope.lenses.heads.page import heads_section, named, slid
+from mnemoscope.lenses.heads.page import heads_section, named
+from mnemoscope.lenses.lens import records
+from mnemoscope.lenses.spectrum.page import spectra_section
 from mnemoscope.lenses.waves.summary import WavesSummary
-from mnemoscope.plots.figure import Reference, Series, bars, heatmap, lines
+from mnemoscope.plots.figure import Reference, Series, bars, lines
 from mnemoscope.report.document import Figure, Section, Table
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-Floats = NDArray[np.float64]
 
 
 def sections(seen: WavesSummary, name: str = "") -> list[Section]:
     """All that is shown of one model; on a page of several, ``name`` keeps them apart."""
     return [
-        _spectra(seen, name),
+        spectra_section(seen, name),
         heads_section(seen, name),
         _directions(seen, name),
         _survival(seen, name),
         _filters(seen, name),
     ]
-
-
-def _few_ticks(figure: go.Figure, labels: list[str]) -> go.Figure:
-    """Write a few of many frequencies, flat."""
-    step = max(1, len(labels) // 8)
-    figure.update_xaxes(tickmode="array", tickvals=labels[::step], tickangle=0)
-    return figure
-
-
-def _spectra(seen: WavesSummary, name: str) -> Section:
-    sites = seen.sites
-    found = seen.with_waves
-    first = sites.index(found[0]) if found else 0
-    said = (
-        f"Waves stand out at {len(found)} of {len(sites)} sites"
-        + (f": {', '.join(found)}. " if len(found) < len(sites) else ". ")
-        + f"The strongest of {sites[first]} has a period of {1 / seen.peak[first]:.1f} tokens "
-        f"and {seen.sharpness[first]:.1f} times the mean power (words "
-        f"{seen.words_sharpness[first]:.1f}, shuffled positions at most "
-        f"{seen.sharpness_null[first]:.1f})."
-        if found
-        else "No site has waves that stand out from words and from shuffled positions."
-    )
-    rows = [
-        [
-            site,
-            1 / seen.peak[s] if seen.peak[s] == seen.peak[s] else None,
-            seen.sharpness[s],
-            seen.sharpness_null[s],
-            seen.words_sharpness[s],
-            seen.share[s],
-        ]
-        for s, site in enumerate(sites)
-    ]
-    power = np.maximum(np.array(seen.power), 0)
-    power = power / np.maximum(power.sum(1, keepdims=True), 1e-300)
-    axis = [f"{one:.3f}" for one in seen.frequencies]
-    by_site = {
-        site: _few_ticks(
-            heatmap(one.values, axis, one.dimensions, "cycles per token", "dimension", "amplitude"),
-            axis,
-        )
-        for site, one in seen.amplitude.items()
-    }
-    drift = np.array(seen.drift)
-    chosen = [s for s, site in enumerate(sites) if site in found[:4]] or [0]
-    parts: list[str | Figure | Table] = [
-        f"Means by position over {seen.texts} texts of {seen.positions} positions; windows "
-        f"of {seen.window} positions, straight line off, faded in and out. A site counts when "
-        "its strongest frequency is sharper than in every shuffle and in the words, and positions "
-        "explain more than one hundredth of its variance. " + said,
-        Table(
-            named("Waves by site", name),
-            ["site", "period", "sharpness", "shuffled", "words", "share of variance"],
-            rows,
-            f"Period in tokens of the strongest frequency; {seen.window / 2:g} is the longest "
-            "that a window holds, and stands for all that are longer; sharpness: its power over "
-            "the mean power; shuffled: the sharpest of ten shuffles of the positions.",
-        ),
-        Figure(
-            named("Spectra by site", name),
-            _few_ticks(heatmap(power, axis, sites, "cycles per token", "", "share of power"), axis),
-            "Power summed over dimensions, each site on its own.",
-            [
-                {"site": site, "frequency": f, "share": float(power[s, i])}
-                for s, site in enumerate(sites)
-                for i, f in enumerate(seen.frequencies)
-            ],
-        ),
-        Figure(
-            named("Dimension by frequency", name),
-            slid(by_site, "site:"),
-            "The dimensions with the highest peaks, highest first; a sine of amplitude a shows as "
-            "a.",
-            [
-                {"site": site, "dimension": d, **dict(zip(axis, values, strict=True))}
-                for site, one in seen.amplitude.items()
-                for d, values in zip(one.dimensions, one.values, strict=True)
-            ],
-        ),
-        Figure(
-            named("Period along the text", name),
-            lines(
-                [Series(sites[s], seen.centres, 1 / drift[s]) for s in chosen],
-                "position in the middle of the window",
-                "strongest period, tokens",
-            ),
-            "One spectrum of all positions would blur a period that drifts.",
-            [
-                {"site": sites[s], "position": p, "period": float(1 / d)}
-                for s in chosen
-                for p, d in zip(seen.centres, drift[s], strict=True)
-            ],
-        ),
-    ]
-    return Section(named("Waves along positions", name, ": "), parts)
 
 
 def _directions(seen: WavesSummary, name: str) -> Section:
@@ -155,11 +53,10 @@ def _directions(seen: WavesSummary, name: str) -> Section:
                 named("Positions in a few directions", name),
                 figure,
                 "What attention is given, layer by layer.",
-                [
-                    {"method": method, "layer": int(p), "share": float(v)}
-                    for method, values in value.items()
-                    for p, v in zip(layers, values, strict=True)
-                ],
+                records(
+                    {"method": list(value), "layer": layers.tolist()},
+                    {"share": list(value.values())},
+                ),
             ),
         ],
     )
@@ -202,10 +99,7 @@ def _survival(seen: WavesSummary, name: str) -> Section:
                 named("Position embeddings by layer", name),
                 figure,
                 "Means over texts.",
-                [
-                    {"site": one.site, **{key: values[s] for key, values in curves.items()}}
-                    for s, one in enumerate(seen.propagation)
-                ],
+                records({"site": [one.site for one in seen.propagation]}, curves),
             ),
             norms,
         ],
@@ -249,14 +143,11 @@ def _filters(seen: WavesSummary, name: str) -> Section:
             [Series(mode, names, v) for mode, v in moved.items()],
             "period in tokens", "share of attention moved",
         )  # fmt: skip
-    rows: list[dict[str, Any]] = [
-        {
-            "filter": mode, "period": band, "loss added": change[mode][b],
-            "two errors": error[mode][b], "attention moved": float(moved[mode][b]),
-        }
-        for mode in change
-        for b, band in enumerate(names)
-    ]  # fmt: skip
+    by_mode = {"loss added": change, "two errors": error, "attention moved": moved}
+    rows = records(
+        {"filter": list(change), "period": names},
+        {key: [values[mode] for mode in change] for key, values in by_mode.items()},
+    )
     return Section(
         named("Bands taken out", name, ": "),
         [

@@ -6,22 +6,18 @@ Shapes: S sites, L layers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.lenses.heads.result import HeadsResult, PositionOptions
-from mnemoscope.lenses.lens import MOST, Records, Result
+from mnemoscope.lenses.lens import MOST, Records, Result, by_site, records
 from mnemoscope.lenses.spectrum.result import SpectrumResult
 from mnemoscope.lenses.waves import page
 from mnemoscope.lenses.waves.summary import summary
-from mnemoscope.plots.figure import Reference, Series, bars, lines
+from mnemoscope.plots.figure import Plot, Reference, Series, bars
 from mnemoscope.report.document import Section
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 MODES = {
     "stop": "the band taken out",
@@ -54,24 +50,21 @@ class RecoveryResult:
 
     def table(self) -> Records:
         """One row per method and site."""
-        return [
-            {"method": method, "site": site, "value": float(values[s]), "null": self.null}
-            for method, values in self.value.items()
-            for s, site in enumerate(self.sites)
-        ]
+        return records(
+            {"method": list(self.value), "site": self.sites},
+            {"value": list(self.value.values()), "null": self.null},
+        )
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """One line per method, over sites."""
-        ticks = np.arange(len(self.sites))
-        figure = lines(
-            [Series(method, ticks, values) for method, values in self.value.items()],
+        return by_site(
+            {method: (values,) for method, values in self.value.items()},
+            self.sites,
             "site",
             "share of variance by position",
             references=[Reference(self.null, "null: positions shuffled")],
             y_range=(-0.02, 1.02),
         )
-        figure.update_xaxes(tickvals=list(ticks), ticktext=list(self.sites))
-        return figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,29 +85,25 @@ class PropagationResult:
 
     def table(self) -> Records:
         """One row per site."""
-        return [
+        return records(
+            {"site": self.sites},
             {
-                "site": site,
-                "S P L": float(self.fit[s]),
-                "rows shuffled": float(self.shuffled[s]),
-                "straight line": float(self.line[s]),
-                "share of variance": float(self.energy[s]),
-            }
-            for s, site in enumerate(self.sites)
-        ]
+                "S P L": self.fit,
+                "rows shuffled": self.shuffled,
+                "straight line": self.line,
+                "share of variance": self.energy,
+            },
+        )
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """All four over sites."""
-        ticks = np.arange(len(self.sites))
         named = {
-            "S P L": self.fit,
-            "rows of P shuffled": self.shuffled,
-            "straight line in position": self.line,
-            "share of all variance": self.energy,
+            "S P L": (self.fit,),
+            "rows of P shuffled": (self.shuffled,),
+            "straight line in position": (self.line,),
+            "share of all variance": (self.energy,),
         }
-        figure = lines([Series(n, ticks, v) for n, v in named.items()], "site", "R², or share")
-        figure.update_xaxes(tickvals=list(ticks), ticktext=list(self.sites))
-        return figure
+        return by_site(named, self.sites, "site", "R², or share")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,21 +126,17 @@ class BandsResult:
 
     def table(self) -> Records:
         """One row per mode and band."""
-        return [
+        moved = np.array(list(self.moved.values()))
+        return records(
+            {"filter": list(self.moved), "period": self.bands},
             {
-                "filter": mode,
-                "period": band,
-                "loss added": float(self.change[mode][b]),
-                "error": float(self.error[mode][b]),
-                **{
-                    f"attention moved, layer {n}": float(v) for n, v in enumerate(moved[b].tolist())
-                },
-            }
-            for mode, moved in self.moved.items()
-            for b, band in enumerate(self.bands)
-        ]
+                "loss added": [self.change[mode] for mode in self.moved],
+                "error": [self.error[mode] for mode in self.moved],
+                **{f"attention moved, layer {n}": moved[..., n] for n in range(moved.shape[2])},
+            },
+        )
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """Loss added by band and mode; without a loss, attention moved."""
         if np.isnan(self.loss):
             series = [Series(m, self.bands, moved.mean(1)) for m, moved in self.moved.items()]
@@ -181,7 +166,7 @@ class WavesResult(Result):
     norms: dict[str, float]
     bands: BandsResult
 
-    def figure(self) -> go.Figure:
+    def figure(self) -> Plot:
         """Share of the scores that depends on i − j, layer × head."""
         return self.heads.figure()
 

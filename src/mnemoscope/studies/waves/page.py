@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemoscope.lenses.heads.page import slid
+from mnemoscope.lenses.spectrum.summary import LEAST_SHARE
 from mnemoscope.lenses.waves.page import sections
-from mnemoscope.lenses.waves.summary import LEAST_SHARE
 from mnemoscope.plots.figure import Series, bars, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.waves.claims import claims, most
