@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -35,7 +35,7 @@ from mnemoscope.studies.books.result import (
     ReadPassage,
 )
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
-from mnemoscope.studies.study import Page, Study, label
+from mnemoscope.studies.study import Study, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -52,31 +52,21 @@ SHORTEST = 4096
 
 
 class Books(Study):
-    """Options of the study; presets change them."""
+    """Does memory help to read books?
 
-    title: ClassVar[str] = "Does memory help to read books?"
-    question: ClassVar[str] = (
-        "A language model reads books byte by byte, one segment at a time, and carries a memory "
-        "from segment to segment. Does that lower its loss on books it has never seen, which "
-        "memory does it best at the same size, and is the gain really the memory's?"
-    )
-    Result: ClassVar[type] = BooksResult
-    page: ClassVar[Page] = staticmethod(books_page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A language model reads books byte by byte, one segment at a time, and carries a memory from
+    segment to segment. Does that lower its loss on books it has never seen, which memory does it
+    best at the same size, and is the gain really the memory's?
+    """
+
+    Result = BooksResult
+    page = staticmethod(books_page)
+    presets = {
         "paper": {
-            "width": 512,
-            "layers": 8,
-            "heads": 8,
-            "segment": 512,
-            "vectors": 1024,
-            "steps": 60_000,
-            "batch": 32,
-            "lr": 4e-4,
-            "read": 1 << 20,
-            "warm": 1 << 14,
+            "width": 512, "layers": 8, "heads": 8, "segment": 512, "vectors": 1024, "steps": 60_000,
+            "batch": 32, "lr": 4e-4, "read": 1 << 20, "warm": 1 << 14,
         },
-    }
+    }  # fmt: skip
 
     source: str | None = Field(
         None, description="a folder of texts, hf:OWNER/NAME[/CONFIG]; none = CPython's help topics"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -25,40 +25,28 @@ from mnemoscope.models.seq2seq.encoder_decoder.config import EncoderDecoder
 from mnemoscope.studies.evolution.page import page
 from mnemoscope.studies.evolution.result import OBJECTIVES, EvolutionResult, Examined, Trained
 from mnemoscope.studies.pairs import PairsStudy
-from mnemoscope.studies.study import Page
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig
 
 
 class Evolution(PairsStudy):
-    """Options of the study; presets change them."""
+    """What each layer keeps
 
-    title: ClassVar[str] = "What each layer keeps"
-    question: ClassVar[str] = (
-        "The same stack of Transformer layers learns to translate, to say the next word, or to "
-        "fill in hidden words. How much of what it has read does each layer still hold, and how "
-        "does that depend on what was learnt?"
-    )
-    Result: ClassVar[type] = EvolutionResult
-    page: ClassVar[Page] = staticmethod(page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    The same stack of Transformer layers learns to translate, to say the next word, or to fill in
+    hidden words. How much of what it has read does each layer still hold, and how does that depend
+    on what was learnt?
+    """
+
+    Result = EvolutionResult
+    page = staticmethod(page)
+    presets = {
         "paper": {
-            "width": 512,
-            "layers": 6,
-            "heads": 8,
-            "sentences": 500_000,
-            "vocabulary_size": 16_000,
-            "steps": 100_000,
-            "batch": 256,
-            "lr": 5e-4,
-            "warmup": 4000,
-            "tested": 20_000,
-            "clusters": 1000,
-            "samples": 20_000,
+            "width": 512, "layers": 6, "heads": 8, "sentences": 500_000, "vocabulary_size": 16_000,
+            "steps": 100_000, "batch": 256, "lr": 5e-4, "warmup": 4000, "tested": 20_000,
+            "clusters": 1000, "samples": 20_000,
             "edges": (10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000),
         },
-    }
+    }  # fmt: skip
 
     width: int = Field(64, ge=1, description="size of the vector per token")
     layers: int = Field(4, ge=2, le=MOST_LAYERS, description="layers of the stack")

@@ -13,7 +13,6 @@ import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -22,30 +21,23 @@ from mnemoscope.data.images import Images
 from mnemoscope.studies.contest.options import Contest
 from mnemoscope.studies.images.page import page
 from mnemoscope.studies.images.result import Drawn, ImagesResult
-from mnemoscope.studies.study import Page
 
 
 class Drawing(Contest):
-    """Options of the study; presets change them."""
+    """Pixel by pixel
 
-    title: ClassVar[str] = "Pixel by pixel"
-    question: ClassVar[str] = (
-        "A Transformer that draws an image one pixel after the other can look back at all pixels "
-        "before, or at a few on a grid. Does it draw as well with few, for the same compute?"
-    )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A Transformer that draws an image one pixel after the other can look back at all pixels before,
+    or at a few on a grid. Does it draw as well with few, for the same compute?
+    """
+
+    Result = ImagesResult
+    page = staticmethod(page)
+    presets = {
         "paper": {
-            "width": 256,
-            "layers": 16,
-            "dropout": 0.25,
-            "summaries": 8,
-            "steps": 40_000,
-            "learning_rates": (2e-4, 5e-4, 1e-3),
-            "warmup": 1000,
-            "seeds": 5,
+            "width": 256, "layers": 16, "dropout": 0.25, "summaries": 8, "steps": 40_000,
+            "learning_rates": (2e-4, 5e-4, 1e-3), "warmup": 1000, "seeds": 5,
         },
-    }
+    }  # fmt: skip
 
     source: str | None = Field(
         None, description="an idx file, a folder of images; none = the digits of scikit-learn"
@@ -57,9 +49,6 @@ class Drawing(Contest):
     steps: int = Field(600, ge=1, description="optimiser steps of the first; others by compute")
     batch: int = Field(32, ge=1, description="images per step")
     samples: int = Field(10, ge=1, description="images drawn and completed by every model")
-
-    Result: ClassVar[type] = ImagesResult
-    page: ClassVar[Page] = staticmethod(page)
 
     def run(self, folder: Path, jobs: int) -> ImagesResult:
         """Train every pattern × seed, measure bits per dimension and let each draw."""

@@ -7,34 +7,30 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from mnemoscope.studies.documents.base import POSITIONS
 from mnemoscope.studies.infinite.page import page
 from mnemoscope.studies.infinite.result import Attached, InfiniteResult, Measured
-from mnemoscope.studies.study import Page, Study
+from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import measure_all
 
 Text = Literal["made-up", "topics"]
 
 
 class InfiniteStudy(Study):
-    """Options of the study; presets change them."""
+    """What is an attached past worth?
 
-    title: ClassVar[str] = "What is an attached past worth?"
-    question: ClassVar[str] = (
-        "A language model that was trained on single windows gets a memory of all windows before, "
-        "and only the memory is trained. Does its own past help it more than none, and more than "
-        "the past of another text?"
-    )
-    Result: ClassVar[type] = InfiniteResult
-    page: ClassVar[Page] = staticmethod(page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
-        "paper": {"steps": 3000, "base_steps": 4000, "seeds": 5, "topic_read": 100_000},
-    }
+    A language model that was trained on single windows gets a memory of all windows before, and
+    only the memory is trained. Does its own past help it more than none, and more than the past of
+    another text?
+    """
+
+    Result = InfiniteResult
+    page = staticmethod(page)
+    presets = {"paper": {"steps": 3000, "base_steps": 4000, "seeds": 5, "topic_read": 100_000}}
 
     vocab_size: int = Field(64, ge=4, description="words of the made-up language")
     own: int = Field(8, ge=2, description="of which each made-up text uses its own few")

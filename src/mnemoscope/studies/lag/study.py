@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -23,32 +23,28 @@ from mnemoscope.data.copy import Copy
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.lag.page import page
 from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
-from mnemoscope.studies.study import Diverged, Page, Study
+from mnemoscope.studies.study import Diverged, Study
 from mnemoscope.studies.trials import Trial, finished, home_of, run_trials
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.config import Training as Settings
 
 
 class Lag(Study):
-    """Options of the study; presets change them."""
+    """How long do they remember?
 
-    title: ClassVar[str] = "How long do they remember?"
-    question: ClassVar[str] = (
-        "A few symbols are shown, then comes a wait full of noise, then the symbols must be "
-        "repeated. After how long a wait do RNN, LSTM, GRU and Transformer of equal size forget?"
-    )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A few symbols are shown, then comes a wait full of noise, then the symbols must be repeated.
+    After how long a wait do RNN, LSTM, GRU and Transformer of equal size forget?
+    """
+
+    Result = LagResult
+    page = staticmethod(page)
+    presets = {
         "paper": {
-            "parameters": 1_000_000,
-            "trained": 512,
-            "tested": tuple(2**power for power in range(14)),
-            "steps": 20_000,
-            "batch": 64,
-            "learning_rates": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
-            "seeds": 5,
+            "parameters": 1_000_000, "trained": 512,
+            "tested": tuple(2**power for power in range(14)), "steps": 20_000, "batch": 64,
+            "learning_rates": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2), "seeds": 5,
         },
-    }
+    }  # fmt: skip
 
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("rnn", "lstm", "gru", "transformer"), min_length=1, description="which memories to compare"
@@ -77,9 +73,6 @@ class Lag(Study):
         if self.tested[0] > self.trained:
             raise ValueError(f"none of the waits tested is within trained={self.trained}")
         return self
-
-    Result: ClassVar[type] = LagResult
-    page: ClassVar[Page] = staticmethod(page)
 
     def run(self, folder: Path, jobs: int) -> LagResult:
         """Train every memory × learning rate × seed and ask each after every wait."""

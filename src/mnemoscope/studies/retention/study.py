@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -29,7 +29,7 @@ from mnemoscope.studies.retention.result import (
     RetentionResult,
     Trained,
 )
-from mnemoscope.studies.study import Diverged, Page, Share, Study
+from mnemoscope.studies.study import Diverged, Share, Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig, Training
 
@@ -41,19 +41,17 @@ Setting = tuple[str, int, float, int]
 
 
 class RetentionStudy(Study):
-    """Options of the study; presets change them."""
+    """What is kept, for how long, in how many bytes?
 
-    title: ClassVar[str] = "What is kept, for how long, in how many bytes?"
-    question: ClassVar[str] = (
-        "Values are stored under keys, some of them twice; noise follows, and then a key asks for "
-        "its value. How many bits of all that does each memory still know, by age, and how many "
-        "bytes does it carry for that?"
-    )
-    Result: ClassVar[type] = RetentionResult
-    live: ClassVar[bool] = True
-    page: ClassVar[Page] = staticmethod(page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    Values are stored under keys, some of them twice; noise follows, and then a key asks for its
+    value. How many bits of all that does each memory still know, by age, and how many bytes does it
+    carry for that?
+    """
+
+    Result = RetentionResult
+    page = staticmethod(page)
+    live = True
+    presets = {
         "smoke": {
             "widths": (8, 16), "token_widths": (4, 8), "mem_lens": (8, 16), "steps": 2, "batch": 4,
             "seeds": 2, "pairs": 3, "overwrites": 1, "length": 24, "ages": (1, 4, 16),

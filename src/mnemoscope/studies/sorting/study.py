@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -28,7 +28,7 @@ from mnemoscope.studies.sorting.result import (
     SortingResult,
     SortingTrial,
 )
-from mnemoscope.studies.study import Page, Study, label
+from mnemoscope.studies.study import Study, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -43,43 +43,26 @@ COUNTED = 200
 
 
 class SortingStudy(Study):
-    """Options of the study; presets change them."""
+    """How much of a long stream is kept?
 
-    title: ClassVar[str] = "How much of a long stream is kept?"
-    question: ClassVar[str] = (
-        "A long stream of symbols is read, whose probabilities drift; then all symbols must be "
-        "named, the most frequent first. How well do Transformer-XL, Compressive Transformer and "
-        "∞-former answer, with states of the same size, as the stream grows?"
-    )
-    Result: ClassVar[type] = SortingResult
-    page: ClassVar[Page] = staticmethod(sorting_page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A long stream of symbols is read, whose probabilities drift; then all symbols must be named, the
+    most frequent first. How well do Transformer-XL, Compressive Transformer and ∞-former answer,
+    with states of the same size, as the stream grows?
+    """
+
+    Result = SortingResult
+    page = staticmethod(sorting_page)
+    presets = {
         "prototype": {
-            "trained": (1024,),
-            "tested": (256, 512, 1024, 2048, 4096, 8192),
-            "width": 128,
-            "segment": 128,
-            "carried": 128,
-            "steps": 1000,
-            "lr": 1e-3,
+            "trained": (1024,), "tested": (256, 512, 1024, 2048, 4096, 8192), "width": 128,
+            "segment": 128, "carried": 128, "steps": 1000, "lr": 1e-3,
         },
         "paper": {
-            "trained": (4000, 8000, 16_000),
-            "tested": (4000, 8000, 16_000),
-            "layers": 3,
-            "width": 300,
-            "heads": 6,
-            "mlp_ratio": 1,
-            "segment": 1024,
-            "carried": 1536,
-            "recent": 1024,
-            "steps": 20_000,
-            "batch": 8,
-            "lr": 2e-4,
-            "episodes": 800,
+            "trained": (4000, 8000, 16_000), "tested": (4000, 8000, 16_000), "layers": 3,
+            "width": 300, "heads": 6, "mlp_ratio": 1, "segment": 1024, "carried": 1536,
+            "recent": 1024, "steps": 20_000, "batch": 8, "lr": 2e-4, "episodes": 800,
         },
-    }
+    }  # fmt: skip
 
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("transformer_xl", "compressive", *VARIANTS),

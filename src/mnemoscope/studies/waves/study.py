@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ from mnemoscope.data.masked_lm import MaskedLM
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
 from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.models.encoder.config import Encoder
-from mnemoscope.studies.study import Diverged, Page, Study
+from mnemoscope.studies.study import Diverged, Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.studies.waves import page
 from mnemoscope.studies.waves.result import OBJECTIVES, Examined, WavesResult, WavesTrial
@@ -31,31 +31,20 @@ Positions = Literal["learned", "sinusoidal", "rotary", "none"]
 
 
 class WavesStudy(Study):
-    """Options of the study; presets change them."""
+    """Position waves
 
-    title: ClassVar[str] = "Position waves"
-    question: ClassVar[str] = (
-        "All that many models are told of order is a vector for every absolute position. How do "
-        "their heads look two tokens back, wherever they stand?"
-    )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    All that many models are told of order is a vector for every absolute position. How do their
+    heads look two tokens back, wherever they stand?
+    """
+
+    Result = WavesResult
+    page = staticmethod(page.page)
+    presets = {
         "paper": {
-            "width": 256,
-            "layers": 6,
-            "heads": 8,
-            "length": 256,
-            "steps": 50_000,
-            "batch": 64,
-            "lr": 1e-3,
-            "warmup": 2000,
-            "texts": 200,
-            "looks": 10,
+            "width": 256, "layers": 6, "heads": 8, "length": 256, "steps": 50_000, "batch": 64,
+            "lr": 1e-3, "warmup": 2000, "texts": 200, "looks": 10,
         },
-    }
-
-    Result: ClassVar[type] = WavesResult
-    page: ClassVar[Page] = staticmethod(page.page)
+    }  # fmt: skip
 
     positions: Annotated[tuple[Positions, ...], DISTINCT] = Field(
         ("learned", "sinusoidal", "rotary", "none"), min_length=1, description="kinds to compare"
