@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Series
 from mnemoscope.report.document import Cell
 
@@ -22,9 +23,7 @@ FEWER = (
 )
 
 
-def ranked(
-    values: Mapping[str, NDArray[np.float64]], digits: int = 2, lowest_first: bool = False
-) -> str:
+def ranked(values: Mapping[str, Floats], digits: int = 2, lowest_first: bool = False) -> str:
     """Order names by mean over seeds; ``>`` where all seeds agree, ``≈`` where they do not.
 
     With ``lowest_first`` the smallest comes first, and ``<`` stands where all seeds agree.
@@ -40,7 +39,7 @@ def ranked(
 
 
 def banded(
-    name: str, x: ArrayLike, values: NDArray[np.float64], columns: tuple[str, str]
+    name: str, x: ArrayLike, values: Floats, columns: tuple[str, str]
 ) -> tuple[Series, list[dict[str, Cell]]]:
     """A curve over seeds (seeds, points): mean with lowest and highest, and all of it as rows.
 
@@ -76,7 +75,7 @@ def edge_of_sweep(best: Mapping[str, float], tried: Sequence[float]) -> str:
 
 
 def all_banded(
-    x: ArrayLike, values: Mapping[str, NDArray[np.float64]], columns: tuple[str, str]
+    x: ArrayLike, values: Mapping[str, Floats], columns: tuple[str, str]
 ) -> tuple[list[Series], list[dict[str, Cell]]]:
     """The curves of several models by name, each `banded`, and the rows of all."""
     drawn = [banded(name, x, one, columns) for name, one in values.items()]

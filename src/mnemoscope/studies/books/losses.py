@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.seeds import derive
 from mnemoscope.report.document import Cell
 from mnemoscope.studies.books.passages import starts
 from mnemoscope.studies.books.result import BooksResult, Examined
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 DRAWS = 2000

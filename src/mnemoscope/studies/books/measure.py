@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.data.documents import choose, read_documents
 from mnemoscope.data.text import Text
 from mnemoscope.memories.state import State
@@ -25,8 +25,6 @@ from mnemoscope.studies.books.passages import PROBE, Passage, cut, lengths, stre
 from mnemoscope.studies.books.result import Examined, Grid
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
-
-Floats = NDArray[np.float64]
 
 
 def examine(folder: Path, read: int, passages: int) -> Examined:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.lenses.attention_maps.lens import AttentionMaps
 from mnemoscope.studies.contest.result import Attended, Curve
 from mnemoscope.training.run import Run
@@ -28,7 +28,7 @@ def curve(folder: Path) -> Curve:
     )
 
 
-def attended(folder: Path) -> tuple[Attended, NDArray[np.float64]]:
+def attended(folder: Path) -> tuple[Attended, Floats]:
     """Where a trained model attends on held-out data, and its mean weights (layers, T, T)."""
     run = Run.open(folder)
     batch = run.config.task.batch(0, WATCHED, seed=0, split="valid")

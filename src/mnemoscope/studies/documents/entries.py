@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference, Series, bars, heatmap, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.documents.result import DocumentsResult, Floats, Plane
+from mnemoscope.studies.documents.result import DocumentsResult, Plane
 from mnemoscope.studies.documents.sentences import LABELS, LOSS, band, said, seed_bars
 from mnemoscope.studies.documents.settings import (
     CONTROLS,

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference, Series, bars
 from mnemoscope.report.document import Cell, Figure
-from mnemoscope.studies.documents.result import DocumentsResult, Floats
+from mnemoscope.studies.documents.result import DocumentsResult
 from mnemoscope.studies.documents.settings import Setting
 
 LABELS = {"tanh": "tanh", "relu": "ReLU", "sigmoid": "sigmoid"}

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.capture import capture, side_by_side
+from mnemoscope.core.arrays import Floats
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.lenses.change.lens import Change
 from mnemoscope.lenses.change.result import GroupedResult
@@ -26,7 +27,6 @@ from mnemoscope.studies.evolution.result import (
     Curve,
     Distance,
     Examined,
-    Floats,
     Masked,
 )
 from mnemoscope.training.machine import join

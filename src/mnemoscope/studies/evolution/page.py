@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.evolution.claims import PAIRS, claims
@@ -15,7 +16,6 @@ from mnemoscope.studies.evolution.result import (
     ByFrequency,
     EvolutionResult,
     Examined,
-    Floats,
 )
 from mnemoscope.studies.study import Diverged
 

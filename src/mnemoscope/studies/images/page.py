@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference
 from mnemoscope.plots.images import slider, tiles
 from mnemoscope.report.document import Cell, Figure, Section
@@ -85,10 +86,10 @@ def _pictures(result: ImagesResult, what: Literal["drawn", "completed"]) -> Figu
     )
 
 
-def _grey(images: NDArray[np.int64], shape: Sequence[int]) -> NDArray[np.float64]:
+def _grey(images: NDArray[np.int64], shape: Sequence[int]) -> Floats:
     """Images (N, pixels) as (N, rows, columns); channels are averaged."""
     pixels = images.reshape(len(images), shape[0], shape[1], -1)
-    grey: NDArray[np.float64] = pixels.mean(3)
+    grey: Floats = pixels.mean(3)
     return grey
 
 

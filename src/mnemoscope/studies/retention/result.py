@@ -12,11 +12,10 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.studies.study import Diverged
 
-Floats = NDArray[np.float64]
 Along = Literal["age", "items", "overwrites"]
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.studies.study import Diverged
 
-Floats = NDArray[np.float64]
 Matrix = tuple[tuple[float, ...], ...]
 
 # Fewer seeds than this say nothing about their spread; then sentences are resampled instead.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemoscope.lenses.heads.page import slid
 from mnemoscope.lenses.waves.page import sections
@@ -14,8 +13,6 @@ from mnemoscope.plots.figure import Series, bars, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.waves.claims import claims, most
 from mnemoscope.studies.waves.result import OBJECTIVES, Checkpoint, WavesResult
-
-Floats = NDArray[np.float64]
 
 
 def page(result: WavesResult) -> list[Section]:
