@@ -36,8 +36,7 @@ def examine(folder: Path, read: int, passages: int) -> Examined:
     books = choose(read_documents(task.source), task.valid)
     segment = run.config.segment
     model = run.model().to(join(run.config.training.device).device)
-    seconds = sum(entry.get("seconds", 0.0) for entry in run.metrics())
-    return read_passages(model, cut(books, read, passages, segment), segment, seconds)
+    return read_passages(model, cut(books, read, passages, segment), segment, run.seconds)
 
 
 @torch.no_grad()

@@ -19,13 +19,9 @@ WATCHED = 32
 
 def curve(folder: Path) -> Curve:
     """The held-out loss of a run in bits, against steps; and how long it took."""
-    entries = Run.open(folder).metrics()
-    tests = [entry for entry in entries if "valid_loss" in entry]
-    return Curve(
-        tuple(entry["step"] for entry in tests),
-        tuple(entry["valid_loss"] / math.log(2) for entry in tests),
-        sum(entry.get("seconds", 0.0) for entry in entries),
-    )
+    run = Run.open(folder)
+    losses = run.valid_losses
+    return Curve(tuple(losses), tuple(loss / math.log(2) for loss in losses.values()), run.seconds)
 
 
 def attended(folder: Path) -> tuple[Attended, Floats]:

@@ -21,9 +21,8 @@ from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.memories.sparse.config import Sparse
 from mnemoscope.studies.contest.result import Contestant, ContestResult, Curve, Training
 from mnemoscope.studies.study import Diverged, Study
-from mnemoscope.studies.trials import Trial, home_of, run_trials
+from mnemoscope.studies.trials import Trial, home_of, run_trials, training_of
 from mnemoscope.training.config import RunConfig
-from mnemoscope.training.config import Training as Settings
 
 # Points of a learning curve.
 POINTS = 8
@@ -96,17 +95,15 @@ class Contest(Study):
         steps = {name: round(budget / one) for name, one in flop.items()}
 
         def trial(name: str, rate: float, seed: int) -> Trial:
-            training = Settings.make(
+            training = training_of(
+                self,
                 steps=steps[name],
                 lr=rate,
                 seed=seed,
-                batch=self.batch,
                 warmup=self.warmup,
-                device=self.device,
                 evaluate_every=max(1, steps[name] // POINTS),
                 evaluate_batches=math.ceil(held_out / min(self.batch, 64)),
                 checkpoint_every=max(200, steps[name] // 3),
-                keep=1,
             )
             config = RunConfig(task_name, task, "sparse", models[name], training)
             return Trial(f"{name}-lr{rate:g}-seed{seed}", config)

@@ -24,9 +24,8 @@ from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.lag.page import page
 from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
 from mnemoscope.studies.study import Diverged, Study
-from mnemoscope.studies.trials import Trial, finished, home_of, run_trials
+from mnemoscope.studies.trials import Trial, finished, home_of, run_trials, training_of
 from mnemoscope.training.config import RunConfig
-from mnemoscope.training.config import Training as Settings
 
 
 class Lag(Study):
@@ -124,17 +123,7 @@ class Lag(Study):
         )
 
     def _trial(self, task: Copy, memory: str, model: ModelConfig, lr: float, seed: int) -> Trial:
-        training = Settings.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=lr,
-            seed=seed,
-            evaluate_every=self.steps,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
-        config = RunConfig("copy", task, memory, model, training)
+        config = RunConfig("copy", task, memory, model, training_of(self, lr=lr, seed=seed))
         return Trial(f"{memory}-lr{lr:g}-seed{seed}", config)
 
     def _shape(self, memory: str) -> dict[str, Any]:

@@ -24,7 +24,6 @@ def examine(folder: Path, asked: RetentionOptions) -> Examined:
     model = run.model().to(join(run.config.training.device).device)
     assert isinstance(run.config.task, Recall)
     found = Retention(open_stream(model), run.config.task, asked).ask()
-    losses = [entry["valid_loss"] for entry in run.metrics() if "valid_loss" in entry]
     return Examined(
         curves={
             curve.along: Curve(
@@ -37,8 +36,8 @@ def examine(folder: Path, asked: RetentionOptions) -> Examined:
         capacity=found.capacity,
         bytes=found.bytes,
         flops=found.flops,
-        choosing=losses[-1],
-        seconds=sum(entry.get("seconds", 0.0) for entry in run.metrics()),
+        choosing=run.valid_loss,
+        seconds=run.seconds,
     )
 
 

@@ -30,8 +30,8 @@ from mnemoscope.studies.retention.result import (
     Trained,
 )
 from mnemoscope.studies.study import Diverged, Share, Study
-from mnemoscope.studies.trials import Trial, run_trials
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.studies.trials import Trial, run_trials, training_of
+from mnemoscope.training.config import RunConfig
 
 if TYPE_CHECKING:
     from mnemoscope.memories.config import ModelConfig
@@ -191,21 +191,11 @@ class RetentionStudy(Study):
         """One training."""
         one = Contestant.named(name)
         # What has a cache sees a whole segment at once: only segments make it use its memory.
-        whole = not one.has_cache
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=rate,
-            warmup=min(20, self.steps),
-            seed=seed,
-            segment=None if whole else self.segment,
-            tbptt=1 if whole else -(-self.length // self.segment),
-            evaluate_every=self.steps,
-            evaluate_batches=4,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
+        cut: dict[str, int] = {}
+        if one.has_cache:
+            cut = {"segment": self.segment, "tbptt": -(-self.length // self.segment)}
+        warmup = min(20, self.steps)
+        training = training_of(self, lr=rate, warmup=warmup, seed=seed, evaluate_batches=4, **cut)
         config = RunConfig("recall", self.task(), one.memory, self.model(name, size), training)
         home = name.replace(":", ".")  # a path of somebody else's memory
         return Trial(f"{home}-{one.sized_by}{size}-lr{rate:g}-seed{seed}", config)

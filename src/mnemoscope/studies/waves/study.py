@@ -22,10 +22,10 @@ from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
 from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.models.encoder.config import Encoder
 from mnemoscope.studies.study import Diverged, Study
-from mnemoscope.studies.trials import Trial, run_trials
+from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.studies.waves import page
 from mnemoscope.studies.waves.result import OBJECTIVES, Examined, WavesResult, WavesTrial
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.training.config import RunConfig
 
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]
 
@@ -137,17 +137,8 @@ class WavesStudy(Study):
             causal=objective == "LM",
         )
         every = max(1, self.steps // self.looks)
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=self.lr,
-            warmup=self.warmup,
-            seed=seed,
-            evaluate_every=every,
-            evaluate_batches=8,
-            checkpoint_every=every,
-            keep=self.looks + 1,
-            device=self.device,
-        )
+        often = {"evaluate_every": every, "evaluate_batches": 8, "checkpoint_every": every}
+        rate = {"lr": self.lr, "warmup": self.warmup, "seed": seed}
+        training = training_of(self, **rate, **often, keep=self.looks + 1)
         name = "delayed_answer" if self.source is None else "masked_lm"
         return RunConfig(name, task, "encoder", model, training)
