@@ -10,7 +10,7 @@ from mnemoscope.plots.figure import Reference, Series, bars, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.books.losses import DRAWS, Estimate, Losses
 from mnemoscope.studies.books.result import BooksResult
-from mnemoscope.studies.sentences import FEWER, all_banded, ranked
+from mnemoscope.studies.sentences import FEWER, all_banded, bands_of, ranked
 from mnemoscope.studies.study import Diverged
 
 _BAND = "In brackets: 95 % of bootstrap draws of seeds and passages."
@@ -63,13 +63,10 @@ def _loss(losses: Losses) -> Section:
     ]
     if "none" in losses.models and losses.remembering:
         words.append(_verdict(losses))
-    means, lows, highs = (
-        [pick(one) for one in rates.values()] for pick in (np.mean, np.min, np.max)
-    )
     seeds = max(len(one) for one in rates.values())
     figure = Figure(
         "Bits per byte by model",
-        bars([Series("bits per byte", list(rates), means, lows, highs)], "model", "bits per byte"),
+        bars([bands_of("bits per byte", list(rates), rates.values())], "model", "bits per byte"),
         f"On books that were held out, with the state carried. Bar: mean of {seeds} seeds; line: "
         "lowest to highest seed.",
         [

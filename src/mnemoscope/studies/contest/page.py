@@ -9,7 +9,7 @@ from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.images import tiles
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.contest.result import ContestResult
-from mnemoscope.studies.sentences import edge_of_sweep, ranked
+from mnemoscope.studies.sentences import band, edge_of_sweep, ranked
 
 
 def order(result: ContestResult) -> str:
@@ -48,7 +48,7 @@ def curves(result: ContestResult, unit: str, references: list[Reference], tail: 
         if known:
             bits = np.array([curve.bits for _, curve in known])
             spent = np.array(known[0][1].steps) * facts.flop / 1e12
-            series.append(Series(name, spent, bits.mean(0), bits.min(0), bits.max(0)))
+            series.append(band(name, spent, bits))
     return Figure(
         f"Bits per {unit} against compute",
         lines(series, "compute (10¹² flop)", f"held-out bits per {unit}", references=references),

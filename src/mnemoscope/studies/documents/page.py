@@ -20,7 +20,7 @@ from mnemoscope.studies.documents.representations import (
     moves_section,
 )
 from mnemoscope.studies.documents.result import DocumentsResult
-from mnemoscope.studies.documents.sentences import LABELS, every, means, said, seed_bars
+from mnemoscope.studies.documents.sentences import LABELS, means, seed_bars
 from mnemoscope.studies.documents.settings import (
     ALL_ON,
     ALPHAS,
@@ -39,6 +39,7 @@ from mnemoscope.studies.documents.settings import (
     many,
     masked,
 )
+from mnemoscope.studies.sentences import every, said
 
 NAMES = {
     FREE: "learned, α = 0",

@@ -9,7 +9,7 @@ import numpy as np
 from mnemoscope.plots.figure import Reference, Region, Series, bars, heatmap, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.lag.result import LETTERS, WORD, GatesSeen, LagResult
-from mnemoscope.studies.sentences import SIGNS, banded, edge_of_sweep, ranked, spread
+from mnemoscope.studies.sentences import SIGNS, all_banded, band, edge_of_sweep, ranked, spread
 from mnemoscope.studies.study import label
 
 ACROSS = "wait (tokens between showing and asking)"
@@ -113,13 +113,9 @@ def _beyond(result: LagResult, inside: int) -> str:
 
 
 def _curves(result: LagResult, what: str) -> tuple[list[Series], list[dict[str, Cell]]]:
-    series, rows = [], []
-    for memory in result.models:
-        values = result.accuracy(memory) if what == "accuracy" else result.bits(memory)
-        one, table = banded(label(memory), result.waits, values, ("wait", what))
-        series.append(one)
-        rows += table
-    return series, rows
+    of = result.accuracy if what == "accuracy" else result.bits
+    values = {label(memory): of(memory) for memory in result.models}
+    return all_banded(result.waits, values, ("wait", what))
 
 
 def _sweep(result: LagResult) -> Section:
@@ -132,7 +128,7 @@ def _sweep(result: LagResult) -> Section:
             for lr in rates
         }
         values = np.array(list(bits.values()))
-        series.append(Series(label(memory), rates, values.mean(1), values.min(1), values.max(1)))
+        series.append(band(label(memory), rates, values.T))
         rows += [
             {
                 "model": label(memory),
@@ -273,7 +269,7 @@ def _spelling(result: LagResult) -> Section:
     said: list[str] = []
     for memory, chances in result.spelling.items():
         last = np.array(chances)[:, -1]  # (seeds, letters), having read all but the last letter
-        series.append(Series(label(memory), LETTERS, last.mean(0), last.min(0), last.max(0)))
+        series.append(band(label(memory), LETTERS, last))
         right = last[:, LETTERS.index(WORD[-1])]
         said.append(f"{label(memory)} {right.mean():.2f}")
         rows += [
