@@ -37,8 +37,7 @@ class PairsStudy(Study):
 
     def corpus_options(self) -> dict[str, Any]:
         """Options of the tasks that read these pairs."""
-        names = ("corpus", "columns", "vocabulary_size", "held_out", "sentences", "clauses")
-        return {name: getattr(self, name) for name in names}
+        return self.some("corpus", "columns", "vocabulary_size", "held_out", "sentences", "clauses")
 
     def training(self, lr: float, seed: int, label_smoothing: float = 0.0) -> Training:
         """A training that looks at validation data once, when it ends."""

@@ -75,6 +75,10 @@ class Study(Config):
             raise UserError(f"unknown preset {name!r}; {suggestion(name, cls.presets)}")
         return cls.make(**{**cls.presets[name], **overrides})
 
+    def some(self, *names: str) -> dict[str, Any]:
+        """Some of the options by name, as results and models are made with."""
+        return {name: getattr(self, name) for name in names}
+
     @abstractmethod
     def run(self, folder: Path, jobs: int) -> Any:
         """Compute the result."""

@@ -138,7 +138,7 @@ class Books(Study):
         """Every contender, with as many parameters as a plain Transformer-XL."""
         from mnemoscope.studies.sizes import count
 
-        shape = {"vocab": 256, "width": self.width, "layers": self.layers, "heads": self.heads}
+        shape = {"vocab": 256, **self.some("width", "layers", "heads")}
         memory, options = self._memory("transformer_xl")
         budget = count(find("memory", memory).make(**shape, **options))
         return {name: self._fitted(name, budget, shape) for name in self.models}
@@ -178,8 +178,7 @@ class Books(Study):
         ask = partial(examine, read=self.read, passages=self.passages)
         found = run_trials(trials, folder / "runs", ask, jobs, "books", kind=Examined)
         return BooksResult(
-            segment=self.segment,
-            warm=self.warm,
+            **self.some("segment", "warm"),
             probe=PROBE,
             trained_bytes=self.steps * self.batch * self.segment,
             training_text=training_text,
@@ -195,7 +194,7 @@ class Books(Study):
         )
 
     def _config(self, task: Text, name: str, model: ModelConfig, seed: int) -> RunConfig:
-        training = training_of(self, lr=self.lr, seed=seed, segment=self.segment)
+        training = training_of(self, seed=seed, **self.some("lr", "segment"))
         return RunConfig("text", task, self._memory(name)[0], model, training)
 
 

@@ -65,8 +65,8 @@ class Contest(Study):
 
     def contestants(self, vocab: int, stride: int, **options: Any) -> dict[str, Sparse]:
         """One model for every pattern, alike in everything else."""
-        shared = {name: getattr(self, name) for name in ("width", "layers", "heads", "dropout")}
-        shared |= {"vocab": vocab, "stride": stride, "summaries": self.summaries, **options}
+        shared = self.some("width", "layers", "heads", "dropout", "summaries")
+        shared |= {"vocab": vocab, "stride": stride, **options}
         return {name: Sparse.make(pattern=name, **shared) for name in self.patterns}
 
     def compete(

@@ -106,12 +106,6 @@ class DocumentsStudy(Study):
             fits.setdefault(setting, []).append(found[name])
         return DocumentsResult(
             trained=tuple(Trained(setting, tuple(of)) for setting, of in fits.items()),
-            documents=self.documents,
-            segments=self.segments,
-            segment=self.segment,
-            entries=self.entries,
-            key_dim=self.key_dim,
-            layers=self.layers,
-            many=self.many,
             model=self.model or "the small model",
+            **self.some("documents", "segments", "segment", "entries", "key_dim", "layers", "many"),
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -85,10 +85,7 @@ class Evolution(PairsStudy):
         examine = partial(
             measure.examine,
             sentences=task.model_dump(),
-            tested=self.tested,
-            clusters=self.clusters,
-            samples=self.samples,
-            edges=self.edges,
+            **self.some("tested", "clusters", "samples", "edges"),
             k=self.neighbours,
         )
         found = run_trials(list(trials.values()), runs, examine, jobs, "evolution", kind=Examined)
@@ -100,11 +97,7 @@ class Evolution(PairsStudy):
         if {one.objective for one in whole} != set(OBJECTIVES):
             raise UserError("every training of one objective diverged: try a lower lr")
         return EvolutionResult(
-            corpus=self.corpus,
-            layers=self.layers,
-            width=self.width,
-            clusters=self.clusters,
-            samples=self.samples,
+            **self.some("corpus", "layers", "width", "clusters", "samples"),
             k=self.neighbours,
             parameters={o: count(trials[o, 0].config.model) for o in OBJECTIVES},
             trials=tuple(trained),
@@ -118,8 +111,7 @@ class Evolution(PairsStudy):
 
     def _run(self, objective: str, seed: int) -> RunConfig:
         training = self.training(self.lr, seed)
-        shape: dict[str, Any] = {"width": self.width, "layers": self.layers, "heads": self.heads}
-        shape["norm"] = self.norm
+        shape = self.some("width", "layers", "heads", "norm")
         if objective == "MT":
             pairs = Translation.make(**self.corpus_options())
             vocab = {"vocab": pairs.vocab, "source_vocab": pairs.source_vocab}

@@ -54,8 +54,7 @@ class Drawing(Contest):
         """Train every pattern × seed, measure bits per dimension and let each draw."""
         from mnemoscope.studies.images.measure import attended_from, draw
 
-        options = {name: getattr(self, name) for name in ("source", "levels", "side", "colour")}
-        task = Images.make(**options)
+        task = Images.make(**self.some("source", "levels", "side", "colour"))
         models = self.contestants(
             task.vocab,
             stride=math.prod(task.shape[1:]),

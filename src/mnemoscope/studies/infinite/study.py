@@ -80,10 +80,7 @@ class InfiniteStudy(Study):
             return Attached(tuple(found[n] for n, (read, _) in self.models.items() if read == text))
 
         return InfiniteResult(
-            vocab_size=self.vocab_size,
-            own=self.own,
-            window=self.window,
-            topic_window=self.topic_window,
+            **self.some("vocab_size", "own", "window", "topic_window"),
             made_up=attached("made-up"),
             topics=attached("topics"),
         )

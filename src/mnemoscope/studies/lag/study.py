@@ -78,7 +78,7 @@ class Lag(Study):
         from mnemoscope.studies.lag.measure import KEEPING, ask, spell, watch_gates
         from mnemoscope.studies.sizes import count, sized, state_bytes
 
-        shown = {"symbols": self.symbols, "items": self.items, "fillers": self.fillers}
+        shown = self.some("symbols", "items", "fillers")
         task = Copy.make(**shown, lag=self.trained, shortest=1)
         models = {
             memory: sized(memory, self.parameters, vocab=task.vocab, **self._shape(memory))

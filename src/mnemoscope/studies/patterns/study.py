@@ -57,8 +57,7 @@ class Reading(Contest):
         """Train every pattern × seed and measure bits per byte."""
         from mnemoscope.studies.contest.measure import attended, curve
 
-        options = {"source": self.source, "unit": "bytes", "length": self.length}
-        task = Passages.make(**options)
+        task = Passages.make(unit="bytes", **self.some("source", "length"))
         models = self.contestants(task.vocab, self.stride, context=self.length)
         result, firsts = self.compete(
             "passages", task, models, self.held_out, folder, jobs, curve, Curve

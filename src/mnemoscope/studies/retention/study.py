@@ -143,12 +143,8 @@ class RetentionStudy(Study):
     def task(self) -> Recall:
         """What is learnt: up to so many pairs, up to so many of them overwritten."""
         return Recall.make(
-            keys=self.keys,
-            values=self.values,
-            pairs=self.pairs,
+            **self.some("keys", "values", "pairs", "overwrites", "length"),
             queries=self.pairs,
-            overwrites=self.overwrites,
-            length=self.length,
             joined=True,
             fewest=1,
         )
@@ -158,14 +154,12 @@ class RetentionStudy(Study):
         items = tuple(2**power for power in range(20) if 2**power <= self.pairs)
         twice = (0, *(count for count in items if count <= self.overwrites))
         return RetentionOptions.make(
-            ages=self.ages,
+            **self.some("ages", "episodes", "segment"),
             items=items,
             overwrites=twice,
             pairs=max(1, self.pairs // 2, self.overwrites),
             rest=self.length - self.pairs - self.overwrites,
-            episodes=self.episodes,
             batch=self.episodes,
-            segment=self.segment,
             resamples=200,
             seed=2,
         )
@@ -265,11 +259,8 @@ class RetentionStudy(Study):
         sizes = sum(len(self.sizes(name)) for name in self.memories)
         swept = len(self.memories) * (len(self.learning_rates) - 1)
         return RetentionResult(
-            values=self.values,
-            pairs=self.pairs,
+            **self.some("values", "pairs", "length", "episodes"),
             age_pairs=self.asked().pairs,
-            length=self.length,
-            episodes=self.episodes,
             planned=sizes * self.seeds + swept,
             memories=tuple(memory(name) for name in self.memories),
             trials=(),

@@ -125,10 +125,7 @@ class SortingStudy(Study):
         # States are compared at the end of a segment.
         most = -(-self.tested[-1] // self.segment) * self.segment
         return SortingResult(
-            trained=self.trained,
-            tested=self.tested,
-            segment=self.segment,
-            window=self.window,
+            **self.some("trained", "tested", "segment", "window"),
             chance=chance(self.symbols),
             counting_all=self._counting(self.tested[-1]),
             counting_window=self._counting(self.window),
@@ -150,10 +147,9 @@ class SortingStudy(Study):
         task = Task.make(symbols=self.symbols, length=length)
         memory, options = self._memory(name)
         kind = find("memory", memory)
-        shape = {"layers": self.layers, "width": self.width, "heads": self.heads}
-        shape |= {"mlp_ratio": self.mlp_ratio}
+        shape = self.some("layers", "width", "heads", "mlp_ratio")
         model = kind.make(vocab=task.vocab, **known_options(kind, shape), **options)
-        training = training_of(self, lr=self.lr, seed=seed, segment=self.segment)
+        training = training_of(self, seed=seed, **self.some("lr", "segment"))
         return RunConfig("sorting", task, memory, model, training)
 
     def _memory(self, name: str) -> tuple[str, dict[str, Any]]:

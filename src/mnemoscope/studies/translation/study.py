@@ -98,13 +98,7 @@ class TranslationStudy(PairsStudy):
             name: sized(name, self.parameters, **vocab, dropout=self.dropout, **shapes[name])
             for name in self.models
         }
-        examine = partial(
-            measure.score,
-            ends=self.ends,
-            tested=self.tested,
-            beam=self.beam,
-            tokenize=self.tokenize,
-        )
+        examine = partial(measure.score, **self.some("ends", "tested", "beam", "tokenize"))
 
         def train(wanted: Iterable[tuple[str, float, int]]) -> list[Trained]:
             trials = {

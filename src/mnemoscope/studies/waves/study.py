@@ -107,17 +107,8 @@ class WavesStudy(Study):
         whole = {(row.objective, row.positions) for row in rows if row.examined is not None}
         if len(whole) < len(OBJECTIVES) * len(self.positions):
             raise UserError("every training of one kind diverged: try a lower lr")
-        return WavesResult(
-            positions=self.positions,
-            seeds=self.seeds,
-            steps=self.steps,
-            length=self.length,
-            width=self.width,
-            layers=self.layers,
-            heads=self.heads,
-            trials=rows,
-            real=measure_real(self),
-        )
+        size = self.some("positions", "seeds", "steps", "length", "width", "layers", "heads")
+        return WavesResult(**size, trials=rows, real=measure_real(self))
 
     def _run(self, objective: str, kind: str, seed: int) -> RunConfig:
         shared = {"objective": "next" if objective == "LM" else "masked", "length": self.length}
@@ -125,20 +116,17 @@ class WavesStudy(Study):
         if self.source is None:
             task = DelayedAnswer.make(calls=self.calls, back=self.back, **shared)
         else:
-            words = {"unit": self.unit, "vocabulary_size": self.vocabulary_size}
-            task = MaskedLM.make(source=self.source, **words, **shared)
+            task = MaskedLM.make(**self.some("source", "unit", "vocabulary_size"), **shared)
         model = Encoder.make(
             vocab=task.vocab,
-            width=self.width,
-            layers=self.layers,
-            heads=self.heads,
             positions=kind,
             context=self.length,
             causal=objective == "LM",
+            **self.some("width", "layers", "heads"),
         )
         every = max(1, self.steps // self.looks)
         often = {"evaluate_every": every, "evaluate_batches": 8, "checkpoint_every": every}
-        rate = {"lr": self.lr, "warmup": self.warmup, "seed": seed}
-        training = training_of(self, **rate, **often, keep=self.looks + 1)
+        often |= {"keep": self.looks + 1}
+        training = training_of(self, seed=seed, **self.some("lr", "warmup"), **often)
         name = "delayed_answer" if self.source is None else "masked_lm"
         return RunConfig(name, task, "encoder", model, training)
