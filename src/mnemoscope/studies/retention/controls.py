@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mnemoscope.lenses.retention.episodes import Along
 from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.small_multiples import panels
 from mnemoscope.report.document import Cell, Figure, Section
 from mnemoscope.studies.retention.result import (
-    Along,
     Examined,
     Memory,
     RetentionResult,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mnemoscope.lenses.retention.episodes import Along
 from mnemoscope.plots.figure import Reference, Region, Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.retention.controls import by_family, cost, limits, order, rates
 from mnemoscope.studies.retention.result import (
-    Along,
     Examined,
     Memory,
     Point,
