@@ -178,7 +178,8 @@ def test_the_best_rate_is_chosen_and_said():
     assert best_rate(result.trials, "vector") == 2e-3
     assert best_rate(result.trials, "luong") == 4e-3
     assert "one vector 0.002, Bahdanau attention 0.004" in rates(result)
-    assert "That of Bahdanau attention and Luong attention is at an end" in rates(result)
+    assert "Of the best rates, that of Bahdanau attention is the highest tried" in rates(result)
+    assert "that of Luong attention is the highest tried" in rates(result)
     table = parts(result, "The learning rate")[1]
     assert isinstance(table, Table)
     assert table.rows[1] == ["one vector", "0.002", 1.0, ""]

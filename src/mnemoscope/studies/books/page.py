@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -132,8 +133,7 @@ def _reading(losses: Losses) -> Section:
         if model == "none":
             continue
         gains = [losses.gain(model, losses.only(k)) for k in range(len(losses.ends))]
-        mean, low, high = _columns(gains)
-        series.append(Series(label, losses.ends, mean, low, high, style=style))
+        series.append(_estimated(label, losses.ends, gains, style))
         rows += [
             {"model": label, "bytes read": end, **gain.cells("bits per byte saved")}
             for end, gain in zip(losses.ends, gains, strict=True)
@@ -154,12 +154,9 @@ def _reading(losses: Losses) -> Section:
     return Section("As the book goes on", [_growth(losses), absolute, figure])
 
 
-def _columns(estimates: Sequence[Estimate]) -> tuple[list[float], list[float], list[float]]:
-    return (
-        [one.mean for one in estimates],
-        [one.low for one in estimates],
-        [one.high for one in estimates],
-    )
+def _estimated(name: str, x: Sequence[Any], estimates: Sequence[Estimate], style: int) -> Series:
+    mean, low, high = zip(*((one.mean, one.low, one.high) for one in estimates), strict=True)
+    return Series(name, x, mean, low, high, style)
 
 
 def _growth(losses: Losses) -> str:
@@ -195,9 +192,8 @@ def _attribution(losses: Losses) -> Section:
         if not having:
             continue
         costs = [losses.cost(model, control) for model in having]
-        mean, low, high = _columns(costs)
         labels = [losses.labels[model] for model in having]
-        series.append(Series(name, labels, mean, low, high, style=style))
+        series.append(_estimated(name, labels, costs, style))
         rows += [
             {"model": losses.labels[model], "control": control, **cost.cells("extra bits per byte")}
             for model, cost in zip(having, costs, strict=True)
