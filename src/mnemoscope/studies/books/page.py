@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from mnemoscope.core.statistics import RESAMPLES as DRAWS
 from mnemoscope.plots.figure import Reference, Series, bars, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.books.losses import DRAWS, Estimate, Losses
+from mnemoscope.studies.books.losses import Estimate, Losses
 from mnemoscope.studies.books.result import BooksResult
 from mnemoscope.studies.sentences import FEWER, all_banded, bands_of, ranked
 from mnemoscope.studies.study import Diverged
