@@ -14,14 +14,13 @@ import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.report.document import Figure, Table
-from mnemoscope.studies.study import Diverged
+from mnemoscope.studies.study import Diverged, Sized
 from mnemoscope.studies.translation.page import page
 from mnemoscope.studies.translation.result import (
     CrossAttention,
     Dependence,
     Example,
     LengthGroup,
-    Model,
     Scored,
     Trained,
     TranslationResult,
@@ -64,9 +63,9 @@ def made(**changes: object) -> TranslationResult:
         corpus=None,
         pairs={"train": 300, "valid": 20, "test": 40},
         models={
-            "vector": Model(lr=2e-3, **model),
-            "bahdanau": Model(lr=4e-3, **model),
-            "luong": Model(lr=4e-3, **model),
+            "vector": Sized(lr=2e-3, **model),
+            "bahdanau": Sized(lr=4e-3, **model),
+            "luong": Sized(lr=4e-3, **model),
         },
         trials=tuple(trials),
         examples=(Example("one", "eins"), Example("two", "zwei")),

@@ -2,6 +2,8 @@
 
 `run` computes a result, which goes to JSON and back; `page` is pure. With ``result.json`` alone,
 years later and without torch, the page can be drawn again.
+
+No ``study.py`` imports torch before it runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
@@ -34,6 +36,16 @@ class Diverged:
     """What is left of a trial whose loss left the finite numbers: why."""
 
     diverged: str
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A model's size, and the learning rate that was chosen for it."""
+
+    parameters: int
+    width: int
+    layers: int
+    lr: float
 
 
 def label(memory: str) -> str:

@@ -3,8 +3,6 @@
 Models of equal parameters and equal bytes of state learn to predict the next byte of books, and
 then read books that none of them has seen. What the state brings is measured by taking it away:
 blanked, or exchanged for that of another passage.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Compute is counted in floating-point operations of training: matrix products of all layers, and
 the pairs that are looked at. A pattern with fewer pairs gets more steps for the same sum.
-
-Nothing here imports torch before a contest runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Can a model keep texts by name, and does guidance matter? (Park & Choi 2024, with controls.)
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
-"""
+"""Can a model keep texts by name, and does guidance matter? (Park & Choi 2024, with controls.)"""
 
 from __future__ import annotations
 

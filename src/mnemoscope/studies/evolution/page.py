@@ -26,15 +26,8 @@ SEEDS = f"{BAND} Layer 0 is the embeddings."
 
 def page(result: EvolutionResult) -> list[Section]:
     """Say and draw what was seen."""
-    return [
-        _claims(result),
-        _information(result),
-        _distances(result),
-        _change(result),
-        _influence(result),
-        _neighbours(result),
-        _models(result),
-    ]
+    parts = (_claims, _information, _distances, _change, _influence, _neighbours, _models)
+    return [part(result) for part in parts]
 
 
 def _claims(result: EvolutionResult) -> Section:

@@ -3,8 +3,6 @@
 The encoder of a Transformer is trained as part of a translator (MT), as a language model (LM) and
 as a masked language model (MLM) on the same sentences, and read with the same lenses, after Voita,
 Sennrich and Titov 2019.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations

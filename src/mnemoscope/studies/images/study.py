@@ -3,8 +3,6 @@
 Transformers read images pixel by pixel and learn what comes next; dense, strided and fixed
 patterns (Child 2019), and the window alone as a control, get the same number of floating-point
 operations.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is a past worth that was attached to a model that never had one?
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
-"""
+"""What is a past worth that was attached to a model that never had one?"""
 
 from __future__ import annotations
 

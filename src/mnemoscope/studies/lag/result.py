@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mnemoscope.core.arrays import Floats
+from mnemoscope.studies.study import Sized
 
 WORD = "hello"
 LETTERS = tuple(sorted(set(WORD)))
@@ -34,13 +35,9 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Sized):
     """A contestant at its best learning rate; bytes of state are those after every wait."""
 
-    parameters: int
-    width: int
-    layers: int
-    lr: float
     state_bytes: tuple[int, ...]
 
 

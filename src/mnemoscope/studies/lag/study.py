@@ -3,8 +3,6 @@
 Models of equal size learn to repeat a few symbols after a noisy wait of at most ``trained``
 tokens, then wait up to sixteen times longer. The learning rate is swept for every memory, since
 it decides the ranking of recurrent models (arXiv 2508.19029).
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations

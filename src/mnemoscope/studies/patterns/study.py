@@ -2,8 +2,6 @@
 
 The study `images` on bytes of text: passages have no rows and columns, so the strided pattern has
 nothing to hold on to, while fixed blocks can still pass summaries on (Child 2019, §5).
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations

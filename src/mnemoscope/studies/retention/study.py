@@ -3,8 +3,6 @@
 All memories learn to say the value last stored under a key, in several state sizes each; then the
 lens `retention` asks them, by age, by items stored and by overwrites. The learning rate is swept
 for every memory at its middle size with one seed; all sizes and seeds are trained at the best one.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations

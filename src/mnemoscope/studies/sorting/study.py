@@ -3,8 +3,6 @@
 The sorting task of Martins 2022: read a long stream of symbols whose probabilities drift, then
 name them by how often they came. What one has seen last misleads, so whoever answers well has
 kept something of the whole stream. All models carry a state of the same size.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Models of equal size learn to translate; BLEU is shown against the length of the source, beside
 the bytes that each carries from the source to the target. The learning rate is chosen for every
 model on validation data.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ from mnemoscope.core.registry import MEMORIES, TRANSLATOR_NAMES, find
 from mnemoscope.data.translation import Translation
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.pairs import PairsStudy
+from mnemoscope.studies.study import Sized
 from mnemoscope.studies.translation.page import page
 from mnemoscope.studies.translation.result import (
-    Model,
     Scored,
     Trained,
     TranslationResult,
@@ -135,7 +133,7 @@ class TranslationStudy(PairsStudy):
             corpus=self.corpus,
             pairs={part: len(task.pairs(part)) for part in ("train", "valid", "test")},
             models={
-                name: Model(count(config), config.width, config.layers, best[name])
+                name: Sized(count(config), config.width, config.layers, best[name])
                 for name, config in configs.items()
             },
             trials=tuple(rows),

@@ -2,8 +2,6 @@
 
 Small language models and masked language models with learned, sinusoidal, rotary and no positions
 are trained on the same passages and measured as they train, after Yamamoto and Matsuzaki 2023.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
