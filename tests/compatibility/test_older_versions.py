@@ -124,8 +124,10 @@ def test_a_finished_study_is_drawn_again_without_a_training(home: Path) -> None:
 def test_a_study_that_was_cut_off_ends_with_the_same_numbers(home: Path) -> None:
     whole = ms.study("lag", out=home / "study-finished", jobs=1, **STUDY).result
     again = ms.study("lag", out=home / "study-half", jobs=1, **STUDY).result
-    accuracies = [[trial["accuracy"] for trial in one["trials"]] for one in (whole, again)]
-    assert accuracies[0] == accuracies[1]
+    assert [len(whole.trainings), len(again.trainings)] == [6, 6]
+    for one, other in zip(whole.trainings, again.trainings, strict=True):
+        assert (one.memory, one.lr, one.seed) == (other.memory, other.lr, other.seed)
+        assert one.asked.accuracy == other.asked.accuracy
 
 
 STUDY = {"memories": ("gru", "lstm"), "parameters": 1000, "trained": 2, "tested": (1, 2)}

@@ -23,7 +23,6 @@ from mnemoscope.studies.documents.base import cut, halves  # noqa: E402
 from mnemoscope.studies.documents.measurements import shape_of  # noqa: E402
 from mnemoscope.studies.documents.page import page  # noqa: E402
 from mnemoscope.studies.documents.result import DocumentsResult, Fit, Shape, Trained  # noqa: E402
-from mnemoscope.studies.documents.sentences import every, said  # noqa: E402
 from mnemoscope.studies.documents.settings import (  # noqa: E402
     ALL_ON,
     FIXED,
@@ -36,6 +35,7 @@ from mnemoscope.studies.documents.settings import (  # noqa: E402
 )
 from mnemoscope.studies.documents.study import DocumentsStudy  # noqa: E402
 from mnemoscope.studies.folder import revive  # noqa: E402
+from mnemoscope.studies.sentences import every, said  # noqa: E402
 
 SMALL: dict[str, Any] = {"documents": 3, "entries": 8, "epochs": 2, "base_steps": 3, "seeds": 1}
 SMALL |= {"segments": 1, "layers": (0, 3), "many": (4,), "many_epochs": 1}

@@ -13,7 +13,7 @@ import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.evolution.claims import claims, verdict
+from mnemoscope.studies.evolution.claims import claims
 from mnemoscope.studies.evolution.page import page
 from mnemoscope.studies.evolution.result import (
     OBJECTIVES,
@@ -25,6 +25,7 @@ from mnemoscope.studies.evolution.result import (
     Trained,
 )
 from mnemoscope.studies.evolution.study import Evolution
+from mnemoscope.studies.sentences import verdict
 from mnemoscope.studies.study import Diverged
 
 SMALL = {

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from mnemoscope.core.data import from_plain, to_plain
+from mnemoscope.lenses.retention.result import Cost, Points
 from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.retention.page import age_range, page
 from mnemoscope.studies.retention.result import (
-    Cost,
-    Curve,
     Examined,
     Memory,
     RetentionResult,
@@ -31,12 +30,12 @@ RATES = {0.01: 1.5, 0.1: 1.0, 0.5: 1.2}  # and the held-out loss at each
 AGES, ITEMS, OVERWRITES = (1, 4, 16), (1, 2), (0, 1)
 
 
-def curve(x: tuple[int, ...], bits: list[float]) -> Curve:
+def curve(x: tuple[int, ...], bits: list[float]) -> Points:
     size = len(x)
     ends = tuple(bits)
     none, some = (0.0,) * size, (0.25,) * size
     carried = (8.0,) * size
-    return Curve(
+    return Points(
         x, ends, ends, ends, none, some, (3.0,) * size, (0.5,) * size, carried, (8,) * size
     )
 
@@ -183,7 +182,8 @@ def test_a_page_that_is_not_whole_says_what_is_missing() -> None:
 def test_the_best_rate_at_an_end_of_the_sweep_is_said() -> None:
     whole = made({"a": [2.0], "b": [1.0]})
     two = replace(whole, trials=tuple(one for one in whole.trials if one.lr >= 0.1))
-    assert "may lie just outside: A (lowest), B (lowest)." in told(page(two))
+    ends = "that of A is the lowest tried and that of B is the lowest tried"
+    assert f"{ends}: beyond it there may be a better one." in told(page(two))
     one = replace(whole, trials=tuple(one for one in whole.trials if one.lr == 0.1))
     assert "There was one rate only: nothing was swept." in told(page(one))
 

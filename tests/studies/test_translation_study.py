@@ -14,14 +14,13 @@ import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.report.document import Figure, Table
-from mnemoscope.studies.study import Diverged
+from mnemoscope.studies.study import Diverged, Sized
 from mnemoscope.studies.translation.page import page
 from mnemoscope.studies.translation.result import (
     CrossAttention,
     Dependence,
     Example,
     LengthGroup,
-    Model,
     Scored,
     Trained,
     TranslationResult,
@@ -64,9 +63,9 @@ def made(**changes: object) -> TranslationResult:
         corpus=None,
         pairs={"train": 300, "valid": 20, "test": 40},
         models={
-            "vector": Model(lr=2e-3, **model),
-            "bahdanau": Model(lr=4e-3, **model),
-            "luong": Model(lr=4e-3, **model),
+            "vector": Sized(lr=2e-3, **model),
+            "bahdanau": Sized(lr=4e-3, **model),
+            "luong": Sized(lr=4e-3, **model),
         },
         trials=tuple(trials),
         examples=(Example("one", "eins"), Example("two", "zwei")),
@@ -178,7 +177,8 @@ def test_the_best_rate_is_chosen_and_said():
     assert best_rate(result.trials, "vector") == 2e-3
     assert best_rate(result.trials, "luong") == 4e-3
     assert "one vector 0.002, Bahdanau attention 0.004" in rates(result)
-    assert "That of Bahdanau attention and Luong attention is at an end" in rates(result)
+    assert "Of the best rates, that of Bahdanau attention is the highest tried" in rates(result)
+    assert "that of Luong attention is the highest tried" in rates(result)
     table = parts(result, "The learning rate")[1]
     assert isinstance(table, Table)
     assert table.rows[1] == ["one vector", "0.002", 1.0, ""]

@@ -9,6 +9,7 @@ from pydantic import Field
 from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
 from mnemoscope.data.vocabulary import SMALLEST_BPE
 from mnemoscope.studies.study import Study
+from mnemoscope.studies.trials import training_of
 from mnemoscope.training.config import Training
 
 
@@ -36,21 +37,9 @@ class PairsStudy(Study):
 
     def corpus_options(self) -> dict[str, Any]:
         """Options of the tasks that read these pairs."""
-        names = ("corpus", "columns", "vocabulary_size", "held_out", "sentences", "clauses")
-        return {name: getattr(self, name) for name in names}
+        return self.some("corpus", "columns", "vocabulary_size", "held_out", "sentences", "clauses")
 
     def training(self, lr: float, seed: int, label_smoothing: float = 0.0) -> Training:
         """A training that looks at validation data once, when it ends."""
-        return Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=lr,
-            warmup=self.warmup,
-            label_smoothing=label_smoothing,
-            seed=seed,
-            evaluate_every=self.steps,
-            evaluate_batches=16,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
+        rate = {"lr": lr, "warmup": self.warmup, "label_smoothing": label_smoothing}
+        return training_of(self, seed=seed, evaluate_batches=16, **rate)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Series
 from mnemoscope.report.document import Cell
 
+# A line with its band, and the rows that both show.
+Banded = tuple[Series, list[dict[str, Cell]]]
+
+LOSS = "loss (nats per token)"
 # What the signs of `ranked` mean, to be said once on a page.
 SIGNS = (
     "Here > means that every seed of the left one beats every seed of the right one, ≈ that they "
@@ -22,9 +27,7 @@ FEWER = (
 )
 
 
-def ranked(
-    values: Mapping[str, NDArray[np.float64]], digits: int = 2, lowest_first: bool = False
-) -> str:
+def ranked(values: Mapping[str, Floats], digits: int = 2, lowest_first: bool = False) -> str:
     """Order names by mean over seeds; ``>`` where all seeds agree, ``≈`` where they do not.
 
     With ``lowest_first`` the smallest comes first, and ``<`` stands where all seeds agree.
@@ -39,20 +42,60 @@ def ranked(
     return " ".join(words)
 
 
-def banded(
-    name: str, x: ArrayLike, values: NDArray[np.float64], columns: tuple[str, str]
-) -> tuple[Series, list[dict[str, Cell]]]:
-    """A curve over seeds (seeds, points): mean with lowest and highest, and all of it as rows.
+def said(values: Floats, form: str = ".2f") -> str:
+    """A mean with its range over seeds."""
+    return f"{values.mean():{form}} ({values.min():{form}} to {values.max():{form}})"
 
-    ``columns`` names what is along x and what the values are.
+
+def every(values: ArrayLike) -> str:
+    """How often something held."""
+    held = np.asarray(values)
+    return f"in {'all' if held.all() else int(held.sum())} of {held.size} seeds"
+
+
+def verdict(seen: Sequence[bool] | NDArray[np.bool_]) -> str:
+    """Say whether something held in every training; of none nothing is clear."""
+    count, total = int(np.sum(seen)), len(seen)
+    if total and count in (0, total):
+        return f"{'seen' if count else 'not seen'}, {count} of {total}"
+    return f"unclear, {count} of {total}"
+
+
+def band(name: str, x: ArrayLike, values: ArrayLike, style: int | None = None) -> Series:
+    """Mean, lowest and highest of values (seeds, points)."""
+    found = np.asarray(values, dtype=np.float64)
+    return Series(name, x, found.mean(0), found.min(0), found.max(0), style)
+
+
+def banded(
+    name: str,
+    x: ArrayLike,
+    values: Floats,
+    columns: tuple[str, str],
+    of: tuple[str, str] = ("model", "seed"),
+    style: int | None = None,
+) -> Banded:
+    """The `band` of a curve, and all of it as rows.
+
+    ``columns`` names what is along x and what the values are, ``of`` what the name is of and what
+    is counted.
     """
     points = np.asarray(x)
     rows: list[dict[str, Cell]] = [
-        {"model": name, "seed": seed, columns[0]: at.item(), columns[1]: float(value)}
-        for seed, row in enumerate(values)
+        {of[0]: name, of[1]: number, columns[0]: at.item(), columns[1]: float(value)}
+        for number, row in enumerate(values)
         for at, value in zip(points, row, strict=True)
     ]
-    return Series(name, points, values.mean(0), values.min(0), values.max(0)), rows
+    return band(name, points, values, style), rows
+
+
+def bands_of(
+    name: str, x: ArrayLike, samples: Iterable[Floats], style: int | None = None
+) -> Series:
+    """A `band` of points that have different numbers of seeds, (seeds,) each."""
+    found = list(samples)
+    means, lows, highs = ([pick(one) for one in found] for pick in (np.mean, np.min, np.max))
+    return Series(name, x, means, lows, highs, style)
 
 
 def spread(values: Sequence[float]) -> str:
@@ -76,7 +119,7 @@ def edge_of_sweep(best: Mapping[str, float], tried: Sequence[float]) -> str:
 
 
 def all_banded(
-    x: ArrayLike, values: Mapping[str, NDArray[np.float64]], columns: tuple[str, str]
+    x: ArrayLike, values: Mapping[str, Floats], columns: tuple[str, str]
 ) -> tuple[list[Series], list[dict[str, Cell]]]:
     """The curves of several models by name, each `banded`, and the rows of all."""
     drawn = [banded(name, x, one, columns) for name, one in values.items()]

@@ -2,25 +2,33 @@
 
 `run` computes a result, which goes to JSON and back; `page` is pure. With ``result.json`` alone,
 years later and without torch, the page can be drawn again.
+
+No ``study.py`` imports torch before it runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import KINDS, model_kind
 from mnemoscope.report.document import Section
 
-# Says and draws what was seen, from the result alone: no model, no file, no torch.
-Page = Callable[[Any], Sequence[Section]]
 # Takes a result that is not whole yet, to show it.
 Share = Callable[[Any], None]
+
+
+class Page(Protocol):
+    """What a page is drawn by."""
+
+    def __call__(self, result: Any, /) -> Sequence[Section]:
+        """Say and draw what was seen, from the result alone: no model, no file, no torch."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,16 @@ class Diverged:
     """What is left of a trial whose loss left the finite numbers: why."""
 
     diverged: str
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A model's size, and the learning rate that was chosen for it."""
+
+    parameters: int
+    width: int
+    layers: int
+    lr: float
 
 
 def label(memory: str) -> str:
@@ -39,18 +57,28 @@ def label(memory: str) -> str:
 class Study(Config):
     """A question, as data: which models, which data, how long.
 
+    The docstring of a study begins its page: the first line is the title, the rest the question.
     `run` leaves everything in its folder, so that it can be stopped and run again. What it
     returns is of the class ``Result``, a frozen dataclass; all that needs a model is in there.
     """
 
     title: ClassVar[str]
     question: ClassVar[str]
-    # What each preset changes; "quick" is the default and must do on a laptop.
-    presets: ClassVar[dict[str, dict[str, Any]]]
+    # What each preset changes. "quick", the default, changes nothing: the options do on a laptop.
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
     Result: ClassVar[type]
     page: ClassVar[Page]
     # Whether `page` can draw what there is before all of it is there.
     live: ClassVar[bool] = False
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        title, _, question = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")
+        # One that has a single line, or says both by themselves, is not the head of a page.
+        if question and "title" not in vars(cls):
+            cls.title, cls.question = title, " ".join(question.split())
+        cls.presets = {"quick": {}, **cls.presets}
 
     @classmethod
     def preset(cls, name: str = "quick", **overrides: Any) -> Self:
@@ -58,6 +86,10 @@ class Study(Config):
         if name not in cls.presets:
             raise UserError(f"unknown preset {name!r}; {suggestion(name, cls.presets)}")
         return cls.make(**{**cls.presets[name], **overrides})
+
+    def some(self, *names: str) -> dict[str, Any]:
+        """Some of the options by name, as results and models are made with."""
+        return {name: getattr(self, name) for name in names}
 
     @abstractmethod
     def run(self, folder: Path, jobs: int) -> Any:

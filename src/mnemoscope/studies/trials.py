@@ -163,11 +163,10 @@ def _check_log(run: Run) -> None:
         settings.steps,
         *range(settings.evaluate_every, settings.steps, settings.evaluate_every),
     }
-    known = {entry["step"] for entry in run.metrics() if "valid_loss" in entry}
-    if not wanted <= known:
-        lost = sorted(wanted - known)[0]
+    lost = wanted - set(run.valid_losses)
+    if lost:
         raise UserError(
-            f"{run.folder / 'metrics.jsonl'} is damaged: nothing is said of step {lost}"
+            f"{run.folder / 'metrics.jsonl'} is damaged: nothing is said of step {min(lost)}"
         )
 
 

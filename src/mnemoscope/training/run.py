@@ -116,6 +116,22 @@ class Run:
         """All that was logged and is whole, one entry a line of metrics.jsonl."""
         return read_metrics(self.folder / "metrics.jsonl")
 
+    @property
+    def seconds(self) -> float:
+        """How long it was trained so far."""
+        return float(sum(entry.get("seconds", 0.0) for entry in self.metrics()))
+
+    @property
+    def valid_losses(self) -> dict[int, float]:
+        """Loss on validation data, in nats, by step."""
+        tests = (entry for entry in self.metrics() if "valid_loss" in entry)
+        return {entry["step"]: entry["valid_loss"] for entry in tests}
+
+    @property
+    def valid_loss(self) -> float:
+        """The last of these."""
+        return next(reversed(self.valid_losses.values()))
+
     def log(self, **values: Any) -> None:
         """Append one line to the metrics."""
         path = self.folder / "metrics.jsonl"

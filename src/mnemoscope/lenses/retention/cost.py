@@ -5,24 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from mnemoscope.lenses.retention.result import Cost
 from mnemoscope.memories.state import StreamState
 from mnemoscope.models.stream import Stream
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of one stream, by how many tokens it has read: bytes carried, FLOPs of the next token."""
-
-    lengths: tuple[int, ...]
-    bytes: tuple[int, ...]
-    flops: tuple[int, ...]
 
 
 def flops(

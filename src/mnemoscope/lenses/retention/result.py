@@ -29,7 +29,16 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Cost:
+    """Of one stream, by how many tokens it has read: bytes carried, FLOPs of the next token."""
+
+    lengths: tuple[int, ...]
+    bytes: tuple[int, ...]
+    flops: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Points:
     """Bits recalled per episode along one thing, one entry a point.
 
     low, high  95 % bootstrap interval over episodes
@@ -41,7 +50,6 @@ class Curve:
     narrowest  the least that was carried between the last write and the last question
     """
 
-    along: Along
     x: tuple[int, ...]
     bits: tuple[float, ...]
     low: tuple[float, ...]
@@ -52,6 +60,13 @@ class Curve:
     accuracy: tuple[float, ...]
     bytes: tuple[float, ...]
     narrowest: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve(Points):
+    """These, and what they lie along."""
+
+    along: Along
 
     def table(self) -> Records:
         """One row per point."""

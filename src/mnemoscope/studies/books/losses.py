@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.seeds import derive
+from mnemoscope.core.statistics import RESAMPLES as DRAWS
+from mnemoscope.core.statistics import bootstrap_weights, quantile_interval
 from mnemoscope.report.document import Cell
 from mnemoscope.studies.books.passages import starts
 from mnemoscope.studies.books.result import BooksResult, Examined
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-DRAWS = 2000
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Estimate:
     @classmethod
     def of(cls, mean: float, draws: Floats) -> Estimate:
         """Take the interval from draws; those that are not a number say nothing."""
-        low, high = np.nanpercentile(draws, (2.5, 97.5)).tolist()
-        return cls(mean, low, high)
+        found = quantile_interval(mean, draws)
+        return cls(mean, float(found.low), float(found.high))
 
     def cells(self, name: str) -> dict[str, Cell]:
         """Return what a figure's table shows of it."""
@@ -70,8 +70,7 @@ class Losses:
         self.warm_from = int(before[:-1][self.warm][0])
         # The same passages are drawn for all models: differences between them are paired.
         rng = np.random.default_rng(derive(0, "bootstrap", "passages"))
-        count = len(self.books)
-        self._passages = rng.multinomial(count, [1 / count] * count, DRAWS).astype(float)
+        self._passages = bootstrap_weights(len(self.books), DRAWS, rng)
 
     @property
     def remembering(self) -> list[str]:
@@ -135,9 +134,8 @@ class Losses:
 
     def _draws(self, model: str, bits: Floats, read: Floats, chosen: Mask) -> Floats:
         """Bits per byte in every draw, (draws,)."""
-        seeds = len(bits)
         rng = np.random.default_rng(derive(0, "bootstrap", "seeds", model))
-        drawn = rng.multinomial(seeds, [1 / seeds] * seeds, DRAWS) / seeds
+        drawn = bootstrap_weights(len(bits), DRAWS, rng)
         spent = np.einsum("ds,sp,dp->d", drawn, bits[:, :, chosen].sum(2), self._passages)
         over = self._passages @ read[:, chosen].sum(1)
         # A draw may hold only passages that ended before these stretches.

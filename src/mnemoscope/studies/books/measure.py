@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.data.documents import choose, read_documents
 from mnemoscope.data.text import Text
 from mnemoscope.memories.state import State
@@ -25,8 +25,6 @@ from mnemoscope.studies.books.passages import PROBE, Passage, cut, lengths, stre
 from mnemoscope.studies.books.result import Examined, Grid
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
-
-Floats = NDArray[np.float64]
 
 
 def examine(folder: Path, read: int, passages: int) -> Examined:
@@ -38,8 +36,7 @@ def examine(folder: Path, read: int, passages: int) -> Examined:
     books = choose(read_documents(task.source), task.valid)
     segment = run.config.segment
     model = run.model().to(join(run.config.training.device).device)
-    seconds = sum(entry.get("seconds", 0.0) for entry in run.metrics())
-    return read_passages(model, cut(books, read, passages, segment), segment, seconds)
+    return read_passages(model, cut(books, read, passages, segment), segment, run.seconds)
 
 
 @torch.no_grad()

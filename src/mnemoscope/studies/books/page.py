@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from mnemoscope.core.statistics import RESAMPLES as DRAWS
 from mnemoscope.plots.figure import Reference, Series, bars, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.books.losses import DRAWS, Estimate, Losses
+from mnemoscope.studies.books.losses import Estimate, Losses
 from mnemoscope.studies.books.result import BooksResult
-from mnemoscope.studies.sentences import FEWER, all_banded, ranked
+from mnemoscope.studies.sentences import FEWER, all_banded, bands_of, ranked
 from mnemoscope.studies.study import Diverged
 
 _BAND = "In brackets: 95 % of bootstrap draws of seeds and passages."
@@ -63,13 +65,10 @@ def _loss(losses: Losses) -> Section:
     ]
     if "none" in losses.models and losses.remembering:
         words.append(_verdict(losses))
-    means, lows, highs = (
-        [pick(one) for one in rates.values()] for pick in (np.mean, np.min, np.max)
-    )
     seeds = max(len(one) for one in rates.values())
     figure = Figure(
         "Bits per byte by model",
-        bars([Series("bits per byte", list(rates), means, lows, highs)], "model", "bits per byte"),
+        bars([bands_of("bits per byte", list(rates), rates.values())], "model", "bits per byte"),
         f"On books that were held out, with the state carried. Bar: mean of {seeds} seeds; line: "
         "lowest to highest seed.",
         [
@@ -135,8 +134,7 @@ def _reading(losses: Losses) -> Section:
         if model == "none":
             continue
         gains = [losses.gain(model, losses.only(k)) for k in range(len(losses.ends))]
-        mean, low, high = _columns(gains)
-        series.append(Series(label, losses.ends, mean, low, high, style=style))
+        series.append(_estimated(label, losses.ends, gains, style))
         rows += [
             {"model": label, "bytes read": end, **gain.cells("bits per byte saved")}
             for end, gain in zip(losses.ends, gains, strict=True)
@@ -157,12 +155,9 @@ def _reading(losses: Losses) -> Section:
     return Section("As the book goes on", [_growth(losses), absolute, figure])
 
 
-def _columns(estimates: Sequence[Estimate]) -> tuple[list[float], list[float], list[float]]:
-    return (
-        [one.mean for one in estimates],
-        [one.low for one in estimates],
-        [one.high for one in estimates],
-    )
+def _estimated(name: str, x: Sequence[Any], estimates: Sequence[Estimate], style: int) -> Series:
+    mean, low, high = zip(*((one.mean, one.low, one.high) for one in estimates), strict=True)
+    return Series(name, x, mean, low, high, style)
 
 
 def _growth(losses: Losses) -> str:
@@ -198,9 +193,8 @@ def _attribution(losses: Losses) -> Section:
         if not having:
             continue
         costs = [losses.cost(model, control) for model in having]
-        mean, low, high = _columns(costs)
         labels = [losses.labels[model] for model in having]
-        series.append(Series(name, labels, mean, low, high, style=style))
+        series.append(_estimated(name, labels, costs, style))
         rows += [
             {"model": losses.labels[model], "control": control, **cost.cells("extra bits per byte")}
             for model, cost in zip(having, costs, strict=True)

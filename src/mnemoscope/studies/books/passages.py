@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import Document
 from mnemoscope.data.vocabulary import Bytes
-
-Floats = NDArray[np.float64]
 
 # Controls read every so many segments; the state itself is carried through all of them.
 PROBE = 4

@@ -3,8 +3,6 @@
 Models of equal parameters and equal bytes of state learn to predict the next byte of books, and
 then read books that none of them has seen. What the state brings is measured by taking it away:
 blanked, or exchanged for that of another passage.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -35,7 +33,7 @@ from mnemoscope.studies.books.result import (
     ReadPassage,
 )
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
-from mnemoscope.studies.study import Page, Study, label
+from mnemoscope.studies.study import Study, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -52,31 +50,21 @@ SHORTEST = 4096
 
 
 class Books(Study):
-    """Options of the study; presets change them."""
+    """Does memory help to read books?
 
-    title: ClassVar[str] = "Does memory help to read books?"
-    question: ClassVar[str] = (
-        "A language model reads books byte by byte, one segment at a time, and carries a memory "
-        "from segment to segment. Does that lower its loss on books it has never seen, which "
-        "memory does it best at the same size, and is the gain really the memory's?"
-    )
-    Result: ClassVar[type] = BooksResult
-    page: ClassVar[Page] = staticmethod(books_page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A language model reads books byte by byte, one segment at a time, and carries a memory from
+    segment to segment. Does that lower its loss on books it has never seen, which memory does it
+    best at the same size, and is the gain really the memory's?
+    """
+
+    Result = BooksResult
+    page = staticmethod(books_page)
+    presets = {
         "paper": {
-            "width": 512,
-            "layers": 8,
-            "heads": 8,
-            "segment": 512,
-            "vectors": 1024,
-            "steps": 60_000,
-            "batch": 32,
-            "lr": 4e-4,
-            "read": 1 << 20,
-            "warm": 1 << 14,
+            "width": 512, "layers": 8, "heads": 8, "segment": 512, "vectors": 1024, "steps": 60_000,
+            "batch": 32, "lr": 4e-4, "read": 1 << 20, "warm": 1 << 14,
         },
-    }
+    }  # fmt: skip
 
     source: str | None = Field(
         None, description="a folder of texts, hf:OWNER/NAME[/CONFIG]; none = CPython's help topics"
@@ -148,7 +136,7 @@ class Books(Study):
         """Every contender, with as many parameters as a plain Transformer-XL."""
         from mnemoscope.studies.sizes import count
 
-        shape = {"vocab": 256, "width": self.width, "layers": self.layers, "heads": self.heads}
+        shape = {"vocab": 256, **self.some("width", "layers", "heads")}
         memory, options = self._memory("transformer_xl")
         budget = count(find("memory", memory).make(**shape, **options))
         return {name: self._fitted(name, budget, shape) for name in self.models}
@@ -188,8 +176,7 @@ class Books(Study):
         ask = partial(examine, read=self.read, passages=self.passages)
         found = run_trials(trials, folder / "runs", ask, jobs, "books", kind=Examined)
         return BooksResult(
-            segment=self.segment,
-            warm=self.warm,
+            **self.some("segment", "warm"),
             probe=PROBE,
             trained_bytes=self.steps * self.batch * self.segment,
             training_text=training_text,
@@ -205,7 +192,7 @@ class Books(Study):
         )
 
     def _config(self, task: Text, name: str, model: ModelConfig, seed: int) -> RunConfig:
-        training = training_of(self, lr=self.lr, seed=seed, segment=self.segment)
+        training = training_of(self, seed=seed, **self.some("lr", "segment"))
         return RunConfig("text", task, self._memory(name)[0], model, training)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.lenses.attention_maps.lens import AttentionMaps
 from mnemoscope.studies.contest.result import Attended, Curve
 from mnemoscope.training.run import Run
@@ -19,16 +19,12 @@ WATCHED = 32
 
 def curve(folder: Path) -> Curve:
     """The held-out loss of a run in bits, against steps; and how long it took."""
-    entries = Run.open(folder).metrics()
-    tests = [entry for entry in entries if "valid_loss" in entry]
-    return Curve(
-        tuple(entry["step"] for entry in tests),
-        tuple(entry["valid_loss"] / math.log(2) for entry in tests),
-        sum(entry.get("seconds", 0.0) for entry in entries),
-    )
+    run = Run.open(folder)
+    losses = run.valid_losses
+    return Curve(tuple(losses), tuple(loss / math.log(2) for loss in losses.values()), run.seconds)
 
 
-def attended(folder: Path) -> tuple[Attended, NDArray[np.float64]]:
+def attended(folder: Path) -> tuple[Attended, Floats]:
     """Where a trained model attends on held-out data, and its mean weights (layers, T, T)."""
     run = Run.open(folder)
     batch = run.config.task.batch(0, WATCHED, seed=0, split="valid")

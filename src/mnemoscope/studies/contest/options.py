@@ -2,8 +2,6 @@
 
 Compute is counted in floating-point operations of training: matrix products of all layers, and
 the pairs that are looked at. A pattern with fewer pairs gets more steps for the same sum.
-
-Nothing here imports torch before a contest runs.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.memories.sparse.config import Sparse
 from mnemoscope.studies.contest.result import Contestant, ContestResult, Curve, Training
 from mnemoscope.studies.study import Diverged, Study
-from mnemoscope.studies.trials import Trial, home_of, run_trials
+from mnemoscope.studies.trials import Trial, home_of, run_trials, training_of
 from mnemoscope.training.config import RunConfig
-from mnemoscope.training.config import Training as Settings
 
 # Points of a learning curve.
 POINTS = 8
@@ -66,8 +63,8 @@ class Contest(Study):
 
     def contestants(self, vocab: int, stride: int, **options: Any) -> dict[str, Sparse]:
         """One model for every pattern, alike in everything else."""
-        shared = {name: getattr(self, name) for name in ("width", "layers", "heads", "dropout")}
-        shared |= {"vocab": vocab, "stride": stride, "summaries": self.summaries, **options}
+        shared = self.some("width", "layers", "heads", "dropout", "summaries")
+        shared |= {"vocab": vocab, "stride": stride, **options}
         return {name: Sparse.make(pattern=name, **shared) for name in self.patterns}
 
     def compete(
@@ -96,17 +93,15 @@ class Contest(Study):
         steps = {name: round(budget / one) for name, one in flop.items()}
 
         def trial(name: str, rate: float, seed: int) -> Trial:
-            training = Settings.make(
+            training = training_of(
+                self,
                 steps=steps[name],
                 lr=rate,
                 seed=seed,
-                batch=self.batch,
                 warmup=self.warmup,
-                device=self.device,
                 evaluate_every=max(1, steps[name] // POINTS),
                 evaluate_batches=math.ceil(held_out / min(self.batch, 64)),
                 checkpoint_every=max(200, steps[name] // 3),
-                keep=1,
             )
             config = RunConfig(task_name, task, "sparse", models[name], training)
             return Trial(f"{name}-lr{rate:g}-seed{seed}", config)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mnemoscope.memories.sparse.patterns import Pattern, hops
@@ -9,7 +11,30 @@ from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.images import tiles
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.contest.result import ContestResult
-from mnemoscope.studies.sentences import edge_of_sweep, ranked
+from mnemoscope.studies.sentences import FEWER, band, edge_of_sweep, ranked
+
+
+def sections(
+    result: ContestResult,
+    unit: str,
+    seen: Sequence[str | Figure],
+    attended: Sequence[str | Figure],
+    hops: Section,
+    known: str = "",
+) -> list[Section]:
+    """The page of a contest, of what was ``seen``, where models ``attended``, and two ``hops``.
+
+    ``known`` is a sentence on what models could do that only count.
+    """
+    words = [f"Held-out bits per {unit}, best first: {order(result)}. {FEWER}"]
+    if len(result.models) > 1:
+        words.append(f"{'; '.join(differences(result, next(iter(result.models))))}.")
+    return [
+        Section("What was seen", [*words, known + rates(result), *seen]),
+        Section("Where the layers attend", attended),
+        hops,
+        costs(result, unit),
+    ]
 
 
 def order(result: ContestResult) -> str:
@@ -48,7 +73,7 @@ def curves(result: ContestResult, unit: str, references: list[Reference], tail: 
         if known:
             bits = np.array([curve.bits for _, curve in known])
             spent = np.array(known[0][1].steps) * facts.flop / 1e12
-            series.append(Series(name, spent, bits.mean(0), bits.min(0), bits.max(0)))
+            series.append(band(name, spent, bits))
     return Figure(
         f"Bits per {unit} against compute",
         lines(series, "compute (10¹² flop)", f"held-out bits per {unit}", references=references),

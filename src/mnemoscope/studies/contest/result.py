@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from mnemoscope.core.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,6 @@ class ContestResult:
         """The trainings of one model at its chosen learning rate, by seed."""
         return [one for one in self.trainings if one.model == model]
 
-    def final_bits(self, model: str) -> NDArray[np.float64]:
+    def final_bits(self, model: str) -> Floats:
         """Held-out bits at the end of training, (seeds,); ∞ where it diverged."""
         return np.array([one.bits for one in self.of(model)])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference, Series, bars, heatmap, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.documents.result import DocumentsResult, Floats, Plane
-from mnemoscope.studies.documents.sentences import LABELS, LOSS, band, said, seed_bars
+from mnemoscope.studies.documents.result import DocumentsResult, Plane
+from mnemoscope.studies.documents.sentences import LABELS, seed_bars
 from mnemoscope.studies.documents.settings import (
     CONTROLS,
     GUIDED,
@@ -19,6 +20,7 @@ from mnemoscope.studies.documents.settings import (
     lengths,
     plane,
 )
+from mnemoscope.studies.sentences import LOSS, band, said
 
 
 def signs_section(result: DocumentsResult) -> Section:

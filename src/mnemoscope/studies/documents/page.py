@@ -20,7 +20,7 @@ from mnemoscope.studies.documents.representations import (
     moves_section,
 )
 from mnemoscope.studies.documents.result import DocumentsResult
-from mnemoscope.studies.documents.sentences import LABELS, every, means, said, seed_bars
+from mnemoscope.studies.documents.sentences import LABELS, means, seed_bars
 from mnemoscope.studies.documents.settings import (
     ALL_ON,
     ALPHAS,
@@ -39,6 +39,7 @@ from mnemoscope.studies.documents.settings import (
     many,
     masked,
 )
+from mnemoscope.studies.sentences import every, said
 
 NAMES = {
     FREE: "learned, α = 0",
@@ -53,21 +54,14 @@ NAMES = {
 
 def page(result: DocumentsResult) -> list[Section]:
     """Build the sections of the page."""
-    return [
-        _works(result),
-        _bias(result),
-        learning_section(result),
-        _layers(result),
-        moves_section(result),
-        depths_section(result),
-        encoders_section(result),
-        signs_section(result),
-        raised_section(result),
-        smooth_section(result),
-        sizes_section(result),
-        negatives_section(result),
-        *([_many(result)] if result.many else []),
+    parts = [
+        *(_works, _bias, learning_section, _layers, moves_section, depths_section),
+        *(encoders_section, signs_section, raised_section, smooth_section, sizes_section),
+        negatives_section,
     ]
+    if result.many:
+        parts.append(_many)
+    return [part(result) for part in parts]
 
 
 def _works(result: DocumentsResult) -> Section:

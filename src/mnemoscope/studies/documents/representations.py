@@ -9,7 +9,7 @@ import numpy as np
 from mnemoscope.plots.figure import Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.documents.result import DocumentsResult
-from mnemoscope.studies.documents.sentences import band, means, said, shape_curve
+from mnemoscope.studies.documents.sentences import means, shape_curve
 from mnemoscope.studies.documents.settings import (
     CONTROLS,
     DEPTHS,
@@ -24,6 +24,7 @@ from mnemoscope.studies.documents.settings import (
     guided,
     moving,
 )
+from mnemoscope.studies.sentences import band, said
 
 
 def moves_section(result: DocumentsResult) -> Section:

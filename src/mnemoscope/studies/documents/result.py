@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.studies.documents.settings import Setting
 
 Vector = tuple[float, ...]
 Matrix = tuple[Vector, ...]
 Names = tuple[str, ...]
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from mnemoscope.plots.figure import Reference, Series, bars
 from mnemoscope.report.document import Cell, Figure
-from mnemoscope.studies.documents.result import DocumentsResult, Floats
+from mnemoscope.studies.documents.result import DocumentsResult
 from mnemoscope.studies.documents.settings import Setting
+from mnemoscope.studies.sentences import LOSS, band, bands_of
 
 LABELS = {"tanh": "tanh", "relu": "ReLU", "sigmoid": "sigmoid"}
-LOSS = "loss (nats per token)"
 SHAPE = ("step", "on", "dead", "negative", "length", "apart")
-
-
-def said(values: Floats, form: str = ".2f") -> str:
-    """A mean with its range over seeds."""
-    return f"{values.mean():{form}} ({values.min():{form}} to {values.max():{form}})"
-
-
-def every(values: Any) -> str:
-    """How often something held."""
-    held = np.asarray(values)
-    return f"in {'all' if held.all() else int(held.sum())} of {held.size} seeds"
-
-
-def band(name: str, x: Any, values: Any) -> Series:
-    """Mean, lowest and highest of values (seeds, points)."""
-    found = np.asarray(values, dtype=np.float64)
-    return Series(name, x, found.mean(0), found.min(0), found.max(0))
 
 
 def seed_bars(
@@ -48,11 +30,7 @@ def seed_bars(
         found = [result.over_seeds(one, key) for one in settings]
         # Not every setting has every loss.
         of = [one if len(one) else np.array([np.nan]) for one in found]
-        series.append(
-            Series(
-                label, labels, [v.mean() for v in of], [v.min() for v in of], [v.max() for v in of]
-            )
-        )
+        series.append(bands_of(label, labels, of))
     none = float(np.mean([result.over_seeds(one, "none").mean() for one in settings]))
     rows = [
         {"setting": one.name, "seed": seed, **{key: getattr(fit, key) for key in keys}}

@@ -1,13 +1,10 @@
-"""Can a model keep texts by name, and does guidance matter? (Park & Choi 2024, with controls.)
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
-"""
+"""Can a model keep texts by name, and does guidance matter? (Park & Choi 2024, with controls.)"""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -20,38 +17,28 @@ from mnemoscope.studies.documents.settings import (
     Setting,
     every_setting,
 )
-from mnemoscope.studies.study import Page, Study
+from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import measure_all
 
 
 class DocumentsStudy(Study):
-    """Options of the study; presets change them."""
+    """Can a model keep texts by name?
 
-    title: ClassVar[str] = "Can a model keep texts by name?"
-    question: ClassVar[str] = (
-        "A frozen language model gets entries that each document opens or closes. Does the right "
-        "document make its text likelier and the wrong one less likely; how much of that is "
-        "guidance, how much masking; and what do the entries do?"
-    )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A frozen language model gets entries that each document opens or closes. Does the right document
+    make its text likelier and the wrong one less likely; how much of that is guidance, how much
+    masking; and what do the entries do?
+    """
+
+    Result = DocumentsResult
+    page = staticmethod(page.page)
+    presets = {
         "paper": {
             "model": "EleutherAI/pythia-1b-deduped",
-            "source": "hf:EleutherAI/wikitext_document_level/wikitext-103-raw-v1",
-            "documents": 100,
-            "segments": 10,
-            "segment": 128,
-            "entries": 32,
-            "epochs": 50,
-            "batch": 16,
-            "lr": 1e-3,
-            "layers": (0, 5, 10, 15),
-            "seeds": 5,
+            "source": "hf:EleutherAI/wikitext_document_level/wikitext-103-raw-v1", "documents": 100,
+            "segments": 10, "segment": 128, "entries": 32, "epochs": 50, "batch": 16, "lr": 1e-3,
+            "layers": (0, 5, 10, 15), "seeds": 5,
         },
-    }
-
-    Result: ClassVar[type] = DocumentsResult
-    page: ClassVar[Page] = staticmethod(page.page)
+    }  # fmt: skip
 
     model: str | None = Field(
         None, description="a causal model, folder or name; none = a small one, trained here"
@@ -116,12 +103,6 @@ class DocumentsStudy(Study):
             fits.setdefault(setting, []).append(found[name])
         return DocumentsResult(
             trained=tuple(Trained(setting, tuple(of)) for setting, of in fits.items()),
-            documents=self.documents,
-            segments=self.segments,
-            segment=self.segment,
-            entries=self.entries,
-            key_dim=self.key_dim,
-            layers=self.layers,
-            many=self.many,
             model=self.model or "the small model",
+            **self.some("documents", "segments", "segment", "entries", "key_dim", "layers", "many"),
         )

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemoscope.studies.evolution.result import OBJECTIVES, EvolutionResult
+from mnemoscope.studies.sentences import verdict
 
 PAIRS = (("MT", "MLM"), ("MT", "LM"), ("LM", "MLM"))
-
-
-def verdict(seen: Sequence[bool] | NDArray[np.bool_]) -> str:
-    """Say whether something held in every training; of none nothing is clear."""
-    count, total = int(np.sum(seen)), len(seen)
-    if total and count in (0, total):
-        return f"{'seen' if count else 'not seen'}, {count} of {total}"
-    return f"unclear, {count} of {total}"
 
 
 def claims(result: EvolutionResult) -> list[list[str]]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.capture import capture, side_by_side
+from mnemoscope.core.arrays import Floats
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.lenses.change.lens import Change
 from mnemoscope.lenses.change.result import GroupedResult
@@ -26,7 +27,6 @@ from mnemoscope.studies.evolution.result import (
     Curve,
     Distance,
     Examined,
-    Floats,
     Masked,
 )
 from mnemoscope.training.machine import join
@@ -59,7 +59,7 @@ def examine(
             lens.observe(seen)
     influence = Influence(groups, samples=samples)
     influence.observe(model, batches)
-    known, close, metrics = information.result(), near.result(), run.metrics()
+    known, close = information.result(), near.result()
     knows_mask = run.config.task_name == "sentences" and task.vocab == run.config.task.vocab
     return Examined(
         sites=tuple(known.sites),
@@ -76,8 +76,8 @@ def examine(
         neighbours={what: tuple(values.tolist()) for what, values in close.value.items()},
         neighbours_null=close.null,
         ceiling=close.ceiling,
-        seconds=sum(entry.get("seconds", 0.0) for entry in metrics),
-        valid_loss=next(e["valid_loss"] for e in reversed(metrics) if "valid_loss" in e),
+        seconds=run.seconds,
+        valid_loss=run.valid_loss,
         masked=_masked(model, task, batches, clusters) if knows_mask else None,
     )
 

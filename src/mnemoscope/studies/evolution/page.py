@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.core.arrays import Floats
+from mnemoscope.plots.figure import Reference, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.evolution.claims import PAIRS, claims
 from mnemoscope.studies.evolution.result import (
@@ -15,12 +16,9 @@ from mnemoscope.studies.evolution.result import (
     ByFrequency,
     EvolutionResult,
     Examined,
-    Floats,
 )
+from mnemoscope.studies.sentences import Banded, banded
 from mnemoscope.studies.study import Diverged
-
-# A line with its band, and the rows that both show.
-Banded = tuple[Series, list[dict[str, Cell]]]
 
 BAND = "Line: mean over trainings; band: lowest to highest."
 SEEDS = f"{BAND} Layer 0 is the embeddings."
@@ -28,15 +26,8 @@ SEEDS = f"{BAND} Layer 0 is the embeddings."
 
 def page(result: EvolutionResult) -> list[Section]:
     """Say and draw what was seen."""
-    return [
-        _claims(result),
-        _information(result),
-        _distances(result),
-        _change(result),
-        _influence(result),
-        _neighbours(result),
-        _models(result),
-    ]
+    parts = (_claims, _information, _distances, _change, _influence, _neighbours, _models)
+    return [part(result) for part in parts]
 
 
 def _claims(result: EvolutionResult) -> Section:
@@ -61,7 +52,7 @@ def _claims(result: EvolutionResult) -> Section:
     )
 
 
-def _banded(
+def _over_layers(
     name: str, values: Floats, columns: tuple[str, str, str], first: int = 0, style: int = 0
 ) -> Banded:
     """A curve over layers from the ``first`` one; values are (trainings or pairs, layers).
@@ -69,12 +60,7 @@ def _banded(
     ``columns`` says what the name is of, what is counted, and what the values are.
     """
     layers = range(first, first + values.shape[1])
-    rows: list[dict[str, Cell]] = [
-        {columns[0]: name, columns[1]: number, "layer": layer, columns[2]: value}
-        for number, row in enumerate(values.tolist())
-        for layer, value in zip(layers, row, strict=True)
-    ]
-    return Series(name, layers, values.mean(0), values.min(0), values.max(0), style), rows
+    return banded(name, layers, values, ("layer", columns[2]), columns[:2], style)
 
 
 def _objectives(
@@ -86,7 +72,8 @@ def _objectives(
     """The same curve of several objectives, each in its own style."""
     columns = ("objective", "training", "value")
     return [
-        _banded(one, result.curves(one, of), columns, first, OBJECTIVES.index(one)) for one in among
+        _over_layers(one, result.curves(one, of), columns, first, OBJECTIVES.index(one))
+        for one in among
     ]
 
 
@@ -157,7 +144,7 @@ def _distances(result: EvolutionResult) -> Section:
             _by_layer(
                 "Distance between objectives",
                 [
-                    _banded(name, values, ("pair", "number", "pwcca"), style=number)
+                    _over_layers(name, values, ("pair", "number", "pwcca"), style=number)
                     for number, (name, values) in enumerate(found)
                     if len(values)
                 ],
@@ -212,7 +199,7 @@ def _by_frequency(
             _by_layer(
                 f"{what.capitalize()} by frequency in {objective}",
                 [
-                    _banded(group, values[:, n], ("group", "training", what), first=1, style=n)
+                    _over_layers(group, values[:, n], ("group", "training", what), first=1, style=n)
                     for n, group in enumerate(groups)
                 ],
                 f"{what} (PWCCA distance)",

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.studies.study import Diverged
 
 OBJECTIVES = ("MT", "LM", "MLM")
 
-Floats = NDArray[np.float64]
 # One value for every site, or for every layer.
 Curve = tuple[float, ...]
 

@@ -3,15 +3,13 @@
 The encoder of a Transformer is trained as part of a translator (MT), as a language model (LM) and
 as a masked language model (MLM) on the same sentences, and read with the same lenses, after Voita,
 Sennrich and Titov 2019.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -25,40 +23,28 @@ from mnemoscope.models.seq2seq.encoder_decoder.config import EncoderDecoder
 from mnemoscope.studies.evolution.page import page
 from mnemoscope.studies.evolution.result import OBJECTIVES, EvolutionResult, Examined, Trained
 from mnemoscope.studies.pairs import PairsStudy
-from mnemoscope.studies.study import Page
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig
 
 
 class Evolution(PairsStudy):
-    """Options of the study; presets change them."""
+    """What each layer keeps
 
-    title: ClassVar[str] = "What each layer keeps"
-    question: ClassVar[str] = (
-        "The same stack of Transformer layers learns to translate, to say the next word, or to "
-        "fill in hidden words. How much of what it has read does each layer still hold, and how "
-        "does that depend on what was learnt?"
-    )
-    Result: ClassVar[type] = EvolutionResult
-    page: ClassVar[Page] = staticmethod(page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    The same stack of Transformer layers learns to translate, to say the next word, or to fill in
+    hidden words. How much of what it has read does each layer still hold, and how does that depend
+    on what was learnt?
+    """
+
+    Result = EvolutionResult
+    page = staticmethod(page)
+    presets = {
         "paper": {
-            "width": 512,
-            "layers": 6,
-            "heads": 8,
-            "sentences": 500_000,
-            "vocabulary_size": 16_000,
-            "steps": 100_000,
-            "batch": 256,
-            "lr": 5e-4,
-            "warmup": 4000,
-            "tested": 20_000,
-            "clusters": 1000,
-            "samples": 20_000,
+            "width": 512, "layers": 6, "heads": 8, "sentences": 500_000, "vocabulary_size": 16_000,
+            "steps": 100_000, "batch": 256, "lr": 5e-4, "warmup": 4000, "tested": 20_000,
+            "clusters": 1000, "samples": 20_000,
             "edges": (10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000),
         },
-    }
+    }  # fmt: skip
 
     width: int = Field(64, ge=1, description="size of the vector per token")
     layers: int = Field(4, ge=2, le=MOST_LAYERS, description="layers of the stack")
@@ -97,10 +83,7 @@ class Evolution(PairsStudy):
         examine = partial(
             measure.examine,
             sentences=task.model_dump(),
-            tested=self.tested,
-            clusters=self.clusters,
-            samples=self.samples,
-            edges=self.edges,
+            **self.some("tested", "clusters", "samples", "edges"),
             k=self.neighbours,
         )
         found = run_trials(list(trials.values()), runs, examine, jobs, "evolution", kind=Examined)
@@ -112,11 +95,7 @@ class Evolution(PairsStudy):
         if {one.objective for one in whole} != set(OBJECTIVES):
             raise UserError("every training of one objective diverged: try a lower lr")
         return EvolutionResult(
-            corpus=self.corpus,
-            layers=self.layers,
-            width=self.width,
-            clusters=self.clusters,
-            samples=self.samples,
+            **self.some("corpus", "layers", "width", "clusters", "samples"),
             k=self.neighbours,
             parameters={o: count(trials[o, 0].config.model) for o in OBJECTIVES},
             trials=tuple(trained),
@@ -130,8 +109,7 @@ class Evolution(PairsStudy):
 
     def _run(self, objective: str, seed: int) -> RunConfig:
         training = self.training(self.lr, seed)
-        shape: dict[str, Any] = {"width": self.width, "layers": self.layers, "heads": self.heads}
-        shape["norm"] = self.norm
+        shape = self.some("width", "layers", "heads", "norm")
         if objective == "MT":
             pairs = Translation.make(**self.corpus_options())
             vocab = {"vocab": pairs.vocab, "source_vocab": pairs.source_vocab}

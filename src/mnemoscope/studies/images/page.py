@@ -8,56 +8,34 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference
 from mnemoscope.plots.images import slider, tiles
 from mnemoscope.report.document import Cell, Figure, Section
-from mnemoscope.studies.contest.page import (
-    costs,
-    curves,
-    differences,
-    distances,
-    hops_section,
-    order,
-    rates,
-)
+from mnemoscope.studies.contest.page import curves, distances, hops_section, sections
 from mnemoscope.studies.images.result import ImagesResult
-from mnemoscope.studies.sentences import FEWER
 
 
 def page(result: ImagesResult) -> list[Section]:
     """Build the sections of the page."""
     contest = result.contest
-    return [
-        _quality(result),
-        _attention(result),
-        hops_section(result.shape[1], contest.summaries, rows=4),
-        costs(contest, "dimension"),
-    ]
-
-
-def _quality(result: ImagesResult) -> Section:
-    contest = result.contest
     counted = Reference(result.counted, "each pixel by its own frequencies")
-    told = [
-        f"Held-out bits per dimension, best first: {order(contest)}. {FEWER}",
-        "; ".join(differences(contest, next(iter(contest.models)))),
-        f"A model that knows only how often each pixel has each brightness needs "
-        f"{result.counted:.3f} bits. {rates(contest)}",
-    ]
-    return Section(
-        "What was seen",
+    meaning = (
+        f"A dimension is one pixel of {result.levels} levels; guessing costs "
+        f"{np.log2(result.levels):.2f} bits."
+    )
+    return sections(
+        contest,
+        "dimension",
         [
-            *(f"{text.rstrip('.')}." for text in told if text),
-            curves(
-                contest,
-                "dimension",
-                [counted],
-                f"A dimension is one pixel of {result.levels} levels; guessing costs "
-                f"{np.log2(result.levels):.2f} bits.",
-            ),
+            curves(contest, "dimension", [counted], meaning),
             _pictures(result, "drawn"),
             _pictures(result, "completed"),
         ],
+        _attention(result),
+        hops_section(result.shape[1], contest.summaries, rows=4),
+        known="A model that knows only how often each pixel has each brightness needs "
+        f"{result.counted:.3f} bits. ",
     )
 
 
@@ -85,14 +63,14 @@ def _pictures(result: ImagesResult, what: Literal["drawn", "completed"]) -> Figu
     )
 
 
-def _grey(images: NDArray[np.int64], shape: Sequence[int]) -> NDArray[np.float64]:
+def _grey(images: NDArray[np.int64], shape: Sequence[int]) -> Floats:
     """Images (N, pixels) as (N, rows, columns); channels are averaged."""
     pixels = images.reshape(len(images), shape[0], shape[1], -1)
-    grey: NDArray[np.float64] = pixels.mean(3)
+    grey: Floats = pixels.mean(3)
     return grey
 
 
-def _attention(result: ImagesResult) -> Section:
+def _attention(result: ImagesResult) -> list[str | Figure]:
     pixel, seen = result.pixel, result.contest.attended
     pages = {}
     table: list[dict[str, Cell]] = []
@@ -107,19 +85,16 @@ def _attention(result: ImagesResult) -> Section:
             for (row, column), weight in np.ndenumerate(picture)
             if np.isfinite(weight)
         ]
-    return Section(
-        "Where the layers attend",
-        [
-            f"The framed pixel (row {pixel[0]}, column {pixel[1]}) is about to be drawn. Shades "
-            "say how much each layer attends to the pixels before it, averaged over heads and "
-            f"32 held-out images; each picture is scaled to its own largest weight. Move "
-            "the slider through the depth.",
-            Figure(
-                "Pixels looked at by depth",
-                slider(pages, "layer"),
-                "First seed of each model. The framed pixel and those after it are not known yet.",
-                table,
-            ),
-            *distances(result.contest, "pixels"),
-        ],
-    )
+    return [
+        f"The framed pixel (row {pixel[0]}, column {pixel[1]}) is about to be drawn. Shades "
+        "say how much each layer attends to the pixels before it, averaged over heads and "
+        f"32 held-out images; each picture is scaled to its own largest weight. Move "
+        "the slider through the depth.",
+        Figure(
+            "Pixels looked at by depth",
+            slider(pages, "layer"),
+            "First seed of each model. The framed pixel and those after it are not known yet.",
+            table,
+        ),
+        *distances(result.contest, "pixels"),
+    ]

@@ -3,8 +3,6 @@
 Transformers read images pixel by pixel and learn what comes next; dense, strided and fixed
 patterns (Child 2019), and the window alone as a control, get the same number of floating-point
 operations.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -22,30 +19,23 @@ from mnemoscope.data.images import Images
 from mnemoscope.studies.contest.options import Contest
 from mnemoscope.studies.images.page import page
 from mnemoscope.studies.images.result import Drawn, ImagesResult
-from mnemoscope.studies.study import Page
 
 
 class Drawing(Contest):
-    """Options of the study; presets change them."""
+    """Pixel by pixel
 
-    title: ClassVar[str] = "Pixel by pixel"
-    question: ClassVar[str] = (
-        "A Transformer that draws an image one pixel after the other can look back at all pixels "
-        "before, or at a few on a grid. Does it draw as well with few, for the same compute?"
-    )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A Transformer that draws an image one pixel after the other can look back at all pixels before,
+    or at a few on a grid. Does it draw as well with few, for the same compute?
+    """
+
+    Result = ImagesResult
+    page = staticmethod(page)
+    presets = {
         "paper": {
-            "width": 256,
-            "layers": 16,
-            "dropout": 0.25,
-            "summaries": 8,
-            "steps": 40_000,
-            "learning_rates": (2e-4, 5e-4, 1e-3),
-            "warmup": 1000,
-            "seeds": 5,
+            "width": 256, "layers": 16, "dropout": 0.25, "summaries": 8, "steps": 40_000,
+            "learning_rates": (2e-4, 5e-4, 1e-3), "warmup": 1000, "seeds": 5,
         },
-    }
+    }  # fmt: skip
 
     source: str | None = Field(
         None, description="an idx file, a folder of images; none = the digits of scikit-learn"
@@ -58,15 +48,11 @@ class Drawing(Contest):
     batch: int = Field(32, ge=1, description="images per step")
     samples: int = Field(10, ge=1, description="images drawn and completed by every model")
 
-    Result: ClassVar[type] = ImagesResult
-    page: ClassVar[Page] = staticmethod(page)
-
     def run(self, folder: Path, jobs: int) -> ImagesResult:
         """Train every pattern × seed, measure bits per dimension and let each draw."""
         from mnemoscope.studies.images.measure import attended_from, draw
 
-        options = {name: getattr(self, name) for name in ("source", "levels", "side", "colour")}
-        task = Images.make(**options)
+        task = Images.make(**self.some("source", "levels", "side", "colour"))
         models = self.contestants(
             task.vocab,
             stride=math.prod(task.shape[1:]),

@@ -8,7 +8,6 @@ import numpy as np
 
 from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.documents.sentences import LOSS, every, said
 from mnemoscope.studies.infinite.result import (
     KINDS,
     Attached,
@@ -16,6 +15,7 @@ from mnemoscope.studies.infinite.result import (
     Past,
     best_without_past,
 )
+from mnemoscope.studies.sentences import LOSS, band, every, said
 
 PASTS: dict[Past, str] = {
     "own": "its own past",
@@ -92,7 +92,7 @@ def _along_a_window(result: InfiniteResult, best: list[float]) -> Figure:
 
     for past, label in PASTS.items():
         values = np.array([fit.losses[past] for fit in result.made_up.fits("signal")])
-        series.append(Series(label, positions, values.mean(0), values.min(0), values.max(0)))
+        series.append(band(label, positions, values))
         for seed, losses in enumerate(values.tolist()):
             add(label, seed, losses)
     series.append(Series(BOUND, positions, best))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from mnemoscope.core.arrays import Floats
+
 Kind = Literal["signal", "transformer_xl", "both"]
 Past = Literal["own", "none", "other"]
 

@@ -1,40 +1,33 @@
-"""What is a past worth that was attached to a model that never had one?
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
-"""
+"""What is a past worth that was attached to a model that never had one?"""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from mnemoscope.studies.documents.base import POSITIONS
 from mnemoscope.studies.infinite.page import page
 from mnemoscope.studies.infinite.result import Attached, InfiniteResult, Measured
-from mnemoscope.studies.study import Page, Study
+from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import measure_all
 
 Text = Literal["made-up", "topics"]
 
 
 class InfiniteStudy(Study):
-    """Options of the study; presets change them."""
+    """What is an attached past worth?
 
-    title: ClassVar[str] = "What is an attached past worth?"
-    question: ClassVar[str] = (
-        "A language model that was trained on single windows gets a memory of all windows before, "
-        "and only the memory is trained. Does its own past help it more than none, and more than "
-        "the past of another text?"
-    )
-    Result: ClassVar[type] = InfiniteResult
-    page: ClassVar[Page] = staticmethod(page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
-        "paper": {"steps": 3000, "base_steps": 4000, "seeds": 5, "topic_read": 100_000},
-    }
+    A language model that was trained on single windows gets a memory of all windows before, and
+    only the memory is trained. Does its own past help it more than none, and more than the past of
+    another text?
+    """
+
+    Result = InfiniteResult
+    page = staticmethod(page)
+    presets = {"paper": {"steps": 3000, "base_steps": 4000, "seeds": 5, "topic_read": 100_000}}
 
     vocab_size: int = Field(64, ge=4, description="words of the made-up language")
     own: int = Field(8, ge=2, description="of which each made-up text uses its own few")
@@ -84,10 +77,7 @@ class InfiniteStudy(Study):
             return Attached(tuple(found[n] for n, (read, _) in self.models.items() if read == text))
 
         return InfiniteResult(
-            vocab_size=self.vocab_size,
-            own=self.own,
-            window=self.window,
-            topic_window=self.topic_window,
+            **self.some("vocab_size", "own", "window", "topic_window"),
             made_up=attached("made-up"),
             topics=attached("topics"),
         )

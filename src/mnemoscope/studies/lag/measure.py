@@ -41,8 +41,7 @@ def ask(folder: Path, waits: Sequence[int], trained: int, episodes: int) -> Aske
 
     accuracy, bits = zip(*(recall(wait, REPORTING) for wait in waits), strict=True)
     choosing = [recall(wait, CHOOSING)[1] for wait in waits if wait <= trained]
-    seconds = sum(entry.get("seconds", 0.0) for entry in run.metrics())
-    return Asked(accuracy, bits, float(np.mean(choosing)), seconds)
+    return Asked(accuracy, bits, float(np.mean(choosing)), run.seconds)
 
 
 def watch_gates(folder: Path) -> GatesSeen:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from mnemoscope.plots.figure import Reference, Region, Series, bars, heatmap, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.lag.result import LETTERS, WORD, GatesSeen, LagResult
-from mnemoscope.studies.sentences import SIGNS, banded, edge_of_sweep, ranked, spread
+from mnemoscope.studies.sentences import SIGNS, all_banded, band, edge_of_sweep, ranked, spread
 from mnemoscope.studies.study import label
 
 ACROSS = "wait (tokens between showing and asking)"
@@ -40,9 +41,6 @@ def _lived(result: LagResult, memory: str) -> str:
 def _recall(result: LagResult) -> Section:
     waits, trained = result.waits, result.trained
     chance, most = 1 / result.symbols, result.items * math.log2(result.symbols)
-    seeds = len(result.accuracy(next(iter(result.models))))
-    accuracy, accuracy_rows = _curves(result, "accuracy")
-    bits, bits_rows = _curves(result, "bits")
     inside = max(wait for wait in waits if wait <= trained)
     seen = [
         f"Order after a wait of {inside}, the longest tested within what was trained: "
@@ -53,41 +51,41 @@ def _recall(result: LagResult) -> Section:
     beyond = _beyond(result, inside)
     if beyond:
         seen.append(beyond)
-    region = Region(waits[0], trained, "waits seen in training")
-    band = f"Line: mean of {seeds} seeds; band: lowest to highest seed."
+    count = len(result.accuracy(next(iter(result.models))))
+    seeds = f"Line: mean of {count} seeds; band: lowest to highest seed."
+
+    def curves(
+        name: str, what: str, title: str, level: Reference, top: float, caption: str
+    ) -> Figure:
+        of = result.accuracy if what == "accuracy" else result.bits
+        values = {label(memory): of(memory) for memory in result.models}
+        series, rows = all_banded(waits, values, ("wait", what))
+        region = Region(waits[0], trained, "waits seen in training")
+        axes: dict[str, Any] = {"region": region, "log_x": True, "y_range": (0, top)}
+        drawn = lines(series, ACROSS, title, references=[level], **axes)
+        return Figure(f"{name} against wait", drawn, caption, rows)
+
     return Section(
         "What was seen",
         [
             *seen,
-            Figure(
-                "Recall against wait",
-                lines(
-                    accuracy,
-                    ACROSS,
-                    "accuracy",
-                    references=[Reference(chance, "chance")],
-                    region=region,
-                    log_x=True,
-                    y_range=(0, 1.03),
-                ),
-                f"Share of symbols repeated correctly. {band}",
-                accuracy_rows,
+            curves(
+                "Recall",
+                "accuracy",
+                "accuracy",
+                Reference(chance, "chance"),
+                1.03,
+                f"Share of symbols repeated correctly. {seeds}",
             ),
-            Figure(
-                "Bits against wait",
-                lines(
-                    bits,
-                    ACROSS,
-                    "bits recalled per episode",
-                    references=[Reference(most, "all that was shown")],
-                    region=region,
-                    log_x=True,
-                    y_range=(0, most * 1.05),
-                ),
+            curves(
+                "Bits",
+                "bits",
+                "bits recalled per episode",
+                Reference(most, "all that was shown"),
+                most * 1.05,
                 "The same in bits: what the answers cost less than guessing, "
                 f"max(0, log₂ {result.symbols} − cross-entropy) for each of "
-                f"{result.items} symbols. {band}",
-                bits_rows,
+                f"{result.items} symbols. {seeds}",
             ),
         ],
     )
@@ -112,16 +110,6 @@ def _beyond(result: LagResult, inside: int) -> str:
     return "; ".join(text) + "." if text else ""
 
 
-def _curves(result: LagResult, what: str) -> tuple[list[Series], list[dict[str, Cell]]]:
-    series, rows = [], []
-    for memory in result.models:
-        values = result.accuracy(memory) if what == "accuracy" else result.bits(memory)
-        one, table = banded(label(memory), result.waits, values, ("wait", what))
-        series.append(one)
-        rows += table
-    return series, rows
-
-
 def _sweep(result: LagResult) -> Section:
     series, rows = [], []
     for memory in result.models:
@@ -132,7 +120,7 @@ def _sweep(result: LagResult) -> Section:
             for lr in rates
         }
         values = np.array(list(bits.values()))
-        series.append(Series(label(memory), rates, values.mean(1), values.min(1), values.max(1)))
+        series.append(band(label(memory), rates, values.T))
         rows += [
             {
                 "model": label(memory),
@@ -273,7 +261,7 @@ def _spelling(result: LagResult) -> Section:
     said: list[str] = []
     for memory, chances in result.spelling.items():
         last = np.array(chances)[:, -1]  # (seeds, letters), having read all but the last letter
-        series.append(Series(label(memory), LETTERS, last.mean(0), last.min(0), last.max(0)))
+        series.append(band(label(memory), LETTERS, last))
         right = last[:, LETTERS.index(WORD[-1])]
         said.append(f"{label(memory)} {right.mean():.2f}")
         rows += [

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from mnemoscope.core.arrays import Floats
+from mnemoscope.studies.study import Sized
 
 WORD = "hello"
 LETTERS = tuple(sorted(set(WORD)))
@@ -33,13 +35,9 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Sized):
     """A contestant at its best learning rate; bytes of state are those after every wait."""
 
-    parameters: int
-    width: int
-    layers: int
-    lr: float
     state_bytes: tuple[int, ...]
 
 
@@ -78,13 +76,13 @@ class LagResult:
         """All trainings of a memory, or those at one learning rate."""
         return [t for t in self.trainings if t.memory == memory and lr in (None, t.lr)]
 
-    def accuracy(self, memory: str) -> NDArray[np.float64]:
+    def accuracy(self, memory: str) -> Floats:
         """Accuracy at the best learning rate, (seeds, waits); chance where training diverged."""
         chance = (1 / self.symbols,) * len(self.waits)
         tries = self.tries(memory, self.models[memory].lr)
         return np.array([t.asked.accuracy if t.asked else chance for t in tries])
 
-    def bits(self, memory: str) -> NDArray[np.float64]:
+    def bits(self, memory: str) -> Floats:
         """Bits per episode at the best learning rate, (seeds, waits); 0 where it diverged."""
         nothing = (0.0,) * len(self.waits)
         tries = self.tries(memory, self.models[memory].lr)

@@ -3,8 +3,6 @@
 Models of equal size learn to repeat a few symbols after a noisy wait of at most ``trained``
 tokens, then wait up to sixteen times longer. The learning rate is swept for every memory, since
 it decides the ranking of recurrent models (arXiv 2508.19029).
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -23,32 +21,27 @@ from mnemoscope.data.copy import Copy
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.lag.page import page
 from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
-from mnemoscope.studies.study import Diverged, Page, Study
-from mnemoscope.studies.trials import Trial, finished, home_of, run_trials
+from mnemoscope.studies.study import Diverged, Study
+from mnemoscope.studies.trials import Trial, finished, home_of, run_trials, training_of
 from mnemoscope.training.config import RunConfig
-from mnemoscope.training.config import Training as Settings
 
 
 class Lag(Study):
-    """Options of the study; presets change them."""
+    """How long do they remember?
 
-    title: ClassVar[str] = "How long do they remember?"
-    question: ClassVar[str] = (
-        "A few symbols are shown, then comes a wait full of noise, then the symbols must be "
-        "repeated. After how long a wait do RNN, LSTM, GRU and Transformer of equal size forget?"
-    )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A few symbols are shown, then comes a wait full of noise, then the symbols must be repeated.
+    After how long a wait do RNN, LSTM, GRU and Transformer of equal size forget?
+    """
+
+    Result = LagResult
+    page = staticmethod(page)
+    presets = {
         "paper": {
-            "parameters": 1_000_000,
-            "trained": 512,
-            "tested": tuple(2**power for power in range(14)),
-            "steps": 20_000,
-            "batch": 64,
-            "learning_rates": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
-            "seeds": 5,
+            "parameters": 1_000_000, "trained": 512,
+            "tested": tuple(2**power for power in range(14)), "steps": 20_000, "batch": 64,
+            "learning_rates": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2), "seeds": 5,
         },
-    }
+    }  # fmt: skip
 
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("rnn", "lstm", "gru", "transformer"), min_length=1, description="which memories to compare"
@@ -78,15 +71,12 @@ class Lag(Study):
             raise ValueError(f"none of the waits tested is within trained={self.trained}")
         return self
 
-    Result: ClassVar[type] = LagResult
-    page: ClassVar[Page] = staticmethod(page)
-
     def run(self, folder: Path, jobs: int) -> LagResult:
         """Train every memory × learning rate × seed and ask each after every wait."""
         from mnemoscope.studies.lag.measure import KEEPING, ask, spell, watch_gates
         from mnemoscope.studies.sizes import count, sized, state_bytes
 
-        shown = {"symbols": self.symbols, "items": self.items, "fillers": self.fillers}
+        shown = self.some("symbols", "items", "fillers")
         task = Copy.make(**shown, lag=self.trained, shortest=1)
         models = {
             memory: sized(memory, self.parameters, vocab=task.vocab, **self._shape(memory))
@@ -131,17 +121,7 @@ class Lag(Study):
         )
 
     def _trial(self, task: Copy, memory: str, model: ModelConfig, lr: float, seed: int) -> Trial:
-        training = Settings.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=lr,
-            seed=seed,
-            evaluate_every=self.steps,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
-        config = RunConfig("copy", task, memory, model, training)
+        config = RunConfig("copy", task, memory, model, training_of(self, lr=lr, seed=seed))
         return Trial(f"{memory}-lr{lr:g}-seed{seed}", config)
 
     def _shape(self, memory: str) -> dict[str, Any]:

@@ -7,54 +7,26 @@ import numpy as np
 from mnemoscope.plots.figure import Reference
 from mnemoscope.plots.images import slider, tiles
 from mnemoscope.report.document import Cell, Figure, Section
-from mnemoscope.studies.contest.page import (
-    costs,
-    curves,
-    differences,
-    distances,
-    hops_section,
-    order,
-    rates,
-)
+from mnemoscope.studies.contest.page import curves, distances, hops_section, sections
 from mnemoscope.studies.contest.result import ContestResult
 from mnemoscope.studies.patterns.result import PatternsResult
-from mnemoscope.studies.sentences import FEWER
 
 
 def page(result: PatternsResult) -> list[Section]:
     """Build the sections of the page."""
     contest = result.contest
-    return [
-        _quality(contest, result.counted),
+    counted = [Reference(bits, name) for name, bits in result.counted.items()]
+    meaning = "Dashed: models that only count bytes, or bytes after one other byte."
+    return sections(
+        contest,
+        "byte",
+        [curves(contest, "byte", counted, meaning)],
         _attention(contest),
         hops_section(contest.stride, contest.summaries, rows=3),
-        costs(contest, "byte"),
-    ]
-
-
-def _quality(result: ContestResult, counts: dict[str, float]) -> Section:
-    first = next(iter(result.models))
-    counted = [Reference(bits, name) for name, bits in counts.items()]
-    told = [
-        f"Held-out bits per byte, best first: {order(result)}. {FEWER}",
-        "; ".join(differences(result, first)) + "." if len(result.models) > 1 else "",
-        rates(result),
-    ]
-    return Section(
-        "What was seen",
-        [
-            *(text for text in told if text),
-            curves(
-                result,
-                "byte",
-                counted,
-                "Dashed: models that only count bytes, or bytes after one other byte.",
-            ),
-        ],
     )
 
 
-def _attention(result: ContestResult) -> Section:
+def _attention(result: ContestResult) -> list[str | Figure]:
     pages = {}
     table: list[dict[str, Cell]] = []
     depth = max(len(one.maps) for one in result.attended.values())
@@ -70,18 +42,15 @@ def _attention(result: ContestResult) -> Section:
             for (i, j), weight in np.ndenumerate(weights)
             if weight > 0
         ]
-    return Section(
-        "Where the layers attend",
-        [
-            f"Attention weights of queries (down) on keys (across) among the first {len(past)} "
-            "bytes of a passage, averaged over heads and held-out passages. Move the slider "
-            "through the depth.",
-            Figure(
-                "Bytes looked at by depth",
-                slider(pages, "layer"),
-                "First seed of each model. Shades are roots of weights, so that faint ones show.",
-                table,
-            ),
-            *distances(result, "bytes"),
-        ],
-    )
+    return [
+        f"Attention weights of queries (down) on keys (across) among the first {len(past)} "
+        "bytes of a passage, averaged over heads and held-out passages. Move the slider "
+        "through the depth.",
+        Figure(
+            "Bytes looked at by depth",
+            slider(pages, "layer"),
+            "First seed of each model. Shades are roots of weights, so that faint ones show.",
+            table,
+        ),
+        *distances(result, "bytes"),
+    ]

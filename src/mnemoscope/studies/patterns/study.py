@@ -2,15 +2,13 @@
 
 The study `images` on bytes of text: passages have no rows and columns, so the strided pattern has
 nothing to hold on to, while fixed blocks can still pass summaries on (Child 2019, §5).
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -20,34 +18,24 @@ from mnemoscope.studies.contest.options import Contest
 from mnemoscope.studies.contest.result import Curve
 from mnemoscope.studies.patterns.page import page
 from mnemoscope.studies.patterns.result import DRAWN, PatternsResult
-from mnemoscope.studies.study import Page
 
 
 class Reading(Contest):
-    """Options of the study; presets change them."""
+    """Sparse patterns on text
 
-    title: ClassVar[str] = "Sparse patterns on text"
-    question: ClassVar[str] = (
-        "A Transformer reads a passage byte by byte and can look back at all bytes before, or at "
-        "a few of them. Does it predict the next byte as well with few, for the same compute?"
-    )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A Transformer reads a passage byte by byte and can look back at all bytes before, or at a few of
+    them. Does it predict the next byte as well with few, for the same compute?
+    """
+
+    Result = PatternsResult
+    page = staticmethod(page)
+    presets = {
         "paper": {
-            "length": 4096,
-            "stride": 128,
-            "summaries": 16,
-            "width": 512,
-            "layers": 12,
-            "heads": 8,
-            "dropout": 0.1,
-            "steps": 40_000,
-            "batch": 16,
-            "learning_rates": (2e-4, 5e-4, 1e-3),
-            "warmup": 1000,
-            "seeds": 5,
+            "length": 4096, "stride": 128, "summaries": 16, "width": 512, "layers": 12, "heads": 8,
+            "dropout": 0.1, "steps": 40_000, "batch": 16, "learning_rates": (2e-4, 5e-4, 1e-3),
+            "warmup": 1000, "seeds": 5,
         },
-    }
+    }  # fmt: skip
 
     source: str | None = Field(
         None, description="a file, a folder, hf:OWNER/NAME[/CONFIG]; none = CPython's help topics"
@@ -63,15 +51,11 @@ class Reading(Contest):
             raise ValueError(f"a stride of {self.stride} is longer than a passage ({self.length})")
         return self
 
-    Result: ClassVar[type] = PatternsResult
-    page: ClassVar[Page] = staticmethod(page)
-
     def run(self, folder: Path, jobs: int) -> PatternsResult:
         """Train every pattern × seed and measure bits per byte."""
         from mnemoscope.studies.contest.measure import attended, curve
 
-        options = {"source": self.source, "unit": "bytes", "length": self.length}
-        task = Passages.make(**options)
+        task = Passages.make(unit="bytes", **self.some("source", "length"))
         models = self.contestants(task.vocab, self.stride, context=self.length)
         result, firsts = self.compete(
             "passages", task, models, self.held_out, folder, jobs, curve, Curve

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mnemoscope.lenses.retention.episodes import Along
 from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.small_multiples import panels
 from mnemoscope.report.document import Cell, Figure, Section
 from mnemoscope.studies.retention.result import (
-    Along,
     Examined,
     Memory,
     RetentionResult,
     unstable,
 )
-from mnemoscope.studies.sentences import ranked
+from mnemoscope.studies.sentences import edge_of_sweep, ranked
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -147,7 +147,8 @@ def rates(result: RetentionResult) -> Section:
             f"The rate was swept for every memory at its middle size with one seed, on held-out "
             f"episodes that nothing above uses; other sizes and seeds were trained at the best: "
             f"{', '.join(f'{name} {rate:g}' for name, rate in best.items())}. "
-            f"{_edge(best, swept)} Trainings that diverged: {diverged} of {len(result.trials)}.",
+            f"{edge_of_sweep(best, swept)} "
+            f"Trainings that diverged: {diverged} of {len(result.trials)}.",
             Figure(
                 "Loss against learning rate",
                 by_family(result, draw),
@@ -160,17 +161,6 @@ def rates(result: RetentionResult) -> Section:
             ),
         ],
     )
-
-
-def _edge(best: Mapping[str, float], swept: Sequence[float]) -> str:
-    """Whose best rate lies at an end of those swept, the lowest first."""
-    if len(swept) < 2:
-        return "There was one rate only: nothing was swept."
-    ends = {swept[0]: "lowest", swept[-1]: "highest"}
-    at_end = [f"{name} ({ends[rate]})" for name, rate in best.items() if rate in ends]
-    if not at_end:
-        return "No best rate lies at an end of the sweep."
-    return f"At an end of the sweep, where a better one may lie just outside: {', '.join(at_end)}."
 
 
 def limits(result: RetentionResult) -> Section:

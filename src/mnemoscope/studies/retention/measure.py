@@ -10,9 +10,10 @@ from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.retention.cost import cost
 from mnemoscope.lenses.retention.episodes import RetentionOptions
 from mnemoscope.lenses.retention.lens import Retention
+from mnemoscope.lenses.retention.result import Points
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.open import open_stream
-from mnemoscope.studies.retention.result import Cost, Curve, Examined, Size
+from mnemoscope.studies.retention.result import Examined, Size
 from mnemoscope.studies.sizes import count
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
@@ -24,12 +25,9 @@ def examine(folder: Path, asked: RetentionOptions) -> Examined:
     model = run.model().to(join(run.config.training.device).device)
     assert isinstance(run.config.task, Recall)
     found = Retention(open_stream(model), run.config.task, asked).ask()
-    losses = [entry["valid_loss"] for entry in run.metrics() if "valid_loss" in entry]
     return Examined(
         curves={
-            curve.along: Curve(
-                **{field.name: getattr(curve, field.name) for field in fields(Curve)}
-            )
+            curve.along: Points(**{one.name: getattr(curve, one.name) for one in fields(Points)})
             for curve in found.curves
         },
         half_life=found.half_life.value,
@@ -37,12 +35,12 @@ def examine(folder: Path, asked: RetentionOptions) -> Examined:
         capacity=found.capacity,
         bytes=found.bytes,
         flops=found.flops,
-        choosing=losses[-1],
-        seconds=sum(entry.get("seconds", 0.0) for entry in run.metrics()),
+        choosing=run.valid_loss,
+        seconds=run.seconds,
     )
 
 
 def measure_size(value: int, model: ModelConfig, lengths: Sequence[int], segment: int) -> Size:
     """Parameters of a model, and what it costs to go on, by how much was read."""
     measured = cost(open_stream(model.build()), lengths, segment)
-    return Size(value, count(model), Cost(**vars(measured)))
+    return Size(value, count(model), measured)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mnemoscope.lenses.retention.episodes import Along
 from mnemoscope.plots.figure import Reference, Region, Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.retention.controls import by_family, cost, limits, order, rates
 from mnemoscope.studies.retention.result import (
-    Along,
     Examined,
     Memory,
     Point,
     RetentionResult,
     front,
 )
-from mnemoscope.studies.sentences import SIGNS, ranked
+from mnemoscope.studies.sentences import SIGNS, band, bands_of, ranked
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -63,11 +63,10 @@ def _curves(result: RetentionResult, along: Along, title: str, **options: Any) -
     x = result.x(along)
 
     def draw(memories: list[Memory]) -> go.Figure:
-        series = []
-        for style, memory in enumerate(memories):
-            bits = result.bits(memory, along)
-            ends = bits.mean(0), bits.min(0), bits.max(0)
-            series.append(Series(memory.label, x, *ends, style=style))
+        series = [
+            band(memory.label, x, result.bits(memory, along), style)
+            for style, memory in enumerate(memories)
+        ]
         return lines(series, title, "bits recalled", **options)
 
     return by_family(result, draw)
@@ -148,9 +147,8 @@ def _by_bytes(result: RetentionResult) -> Section:
         series = []
         for style, memory in enumerate(memories):
             own = [one for one in points if one.memory == memory]
-            middle, low, high = ([of(o.bits) for o in own] for of in (np.mean, np.min, np.max))
             carried = [one.bytes for one in own]
-            series.append(Series(memory.label, carried, middle, low, high, style=style))
+            series.append(bands_of(memory.label, carried, (one.bits for one in own), style))
         figure = lines([*series, edge], "bytes carried", "bits recalled", y_range=(0, 1.06 * most))
         figure.data[-1].line.shape = "hv"  # with more bytes at hand one can still carry fewer
         return figure.update_layout(

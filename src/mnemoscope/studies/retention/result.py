@@ -9,40 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
+from mnemoscope.lenses.retention.episodes import Along
+from mnemoscope.lenses.retention.result import Cost, Points
 from mnemoscope.studies.study import Diverged
-
-Floats = NDArray[np.float64]
-Along = Literal["age", "items", "overwrites"]
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Bits recalled per episode along one thing, one entry a point.
-
-    low, high  95 % bootstrap interval over episodes
-    blanked    the same after the state was emptied when the writes were over
-    shuffled   the same answers held against another episode's values
-    most       what there was to recall
-    accuracy   share of questions whose likeliest answer is right
-    bytes      carried when the segment of a question begins, mean over questions
-    narrowest  the least that was carried between the last write and the last question
-    """
-
-    x: tuple[int, ...]
-    bits: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    blanked: tuple[float, ...]
-    shuffled: tuple[float, ...]
-    most: tuple[float, ...]
-    accuracy: tuple[float, ...]
-    bytes: tuple[float, ...]
-    narrowest: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,7 +28,7 @@ class Examined:
     choosing            held-out loss in nats, on episodes that nothing else uses
     """
 
-    curves: dict[Along, Curve]
+    curves: dict[Along, Points]
     half_life: float | None
     horizon: float | None
     capacity: float
@@ -63,15 +36,6 @@ class Examined:
     flops: int
     choosing: float
     seconds: float
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of one stream, by how many tokens it has read: bytes carried, FLOPs of the next token."""
-
-    lengths: tuple[int, ...]
-    bytes: tuple[int, ...]
-    flops: tuple[int, ...]
 
 
 @dataclass(frozen=True)

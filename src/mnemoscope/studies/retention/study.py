@@ -3,8 +3,6 @@
 All memories learn to say the value last stored under a key, in several state sizes each; then the
 lens `retention` asks them, by age, by items stored and by overwrites. The learning rate is swept
 for every memory at its middle size with one seed; all sizes and seeds are trained at the best one.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -29,9 +27,9 @@ from mnemoscope.studies.retention.result import (
     RetentionResult,
     Trained,
 )
-from mnemoscope.studies.study import Diverged, Page, Share, Study
-from mnemoscope.studies.trials import Trial, run_trials
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.studies.study import Diverged, Share, Study
+from mnemoscope.studies.trials import Trial, run_trials, training_of
+from mnemoscope.training.config import RunConfig
 
 if TYPE_CHECKING:
     from mnemoscope.memories.config import ModelConfig
@@ -41,19 +39,17 @@ Setting = tuple[str, int, float, int]
 
 
 class RetentionStudy(Study):
-    """Options of the study; presets change them."""
+    """What is kept, for how long, in how many bytes?
 
-    title: ClassVar[str] = "What is kept, for how long, in how many bytes?"
-    question: ClassVar[str] = (
-        "Values are stored under keys, some of them twice; noise follows, and then a key asks for "
-        "its value. How many bits of all that does each memory still know, by age, and how many "
-        "bytes does it carry for that?"
-    )
-    Result: ClassVar[type] = RetentionResult
-    live: ClassVar[bool] = True
-    page: ClassVar[Page] = staticmethod(page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    Values are stored under keys, some of them twice; noise follows, and then a key asks for its
+    value. How many bits of all that does each memory still know, by age, and how many bytes does it
+    carry for that?
+    """
+
+    Result = RetentionResult
+    page = staticmethod(page)
+    live = True
+    presets = {
         "smoke": {
             "widths": (8, 16), "token_widths": (4, 8), "mem_lens": (8, 16), "steps": 2, "batch": 4,
             "seeds": 2, "pairs": 3, "overwrites": 1, "length": 24, "ages": (1, 4, 16),
@@ -145,12 +141,8 @@ class RetentionStudy(Study):
     def task(self) -> Recall:
         """What is learnt: up to so many pairs, up to so many of them overwritten."""
         return Recall.make(
-            keys=self.keys,
-            values=self.values,
-            pairs=self.pairs,
+            **self.some("keys", "values", "pairs", "overwrites", "length"),
             queries=self.pairs,
-            overwrites=self.overwrites,
-            length=self.length,
             joined=True,
             fewest=1,
         )
@@ -160,14 +152,12 @@ class RetentionStudy(Study):
         items = tuple(2**power for power in range(20) if 2**power <= self.pairs)
         twice = (0, *(count for count in items if count <= self.overwrites))
         return RetentionOptions.make(
-            ages=self.ages,
+            **self.some("ages", "episodes", "segment"),
             items=items,
             overwrites=twice,
             pairs=max(1, self.pairs // 2, self.overwrites),
             rest=self.length - self.pairs - self.overwrites,
-            episodes=self.episodes,
             batch=self.episodes,
-            segment=self.segment,
             resamples=200,
             seed=2,
         )
@@ -193,21 +183,11 @@ class RetentionStudy(Study):
         """One training."""
         one = Contestant.named(name)
         # What has a cache sees a whole segment at once: only segments make it use its memory.
-        whole = not one.has_cache
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=rate,
-            warmup=min(20, self.steps),
-            seed=seed,
-            segment=None if whole else self.segment,
-            tbptt=1 if whole else -(-self.length // self.segment),
-            evaluate_every=self.steps,
-            evaluate_batches=4,
-            checkpoint_every=max(200, self.steps // 5),
-            keep=1,
-            device=self.device,
-        )
+        cut: dict[str, int] = {}
+        if one.has_cache:
+            cut = {"segment": self.segment, "tbptt": -(-self.length // self.segment)}
+        warmup = min(20, self.steps)
+        training = training_of(self, lr=rate, warmup=warmup, seed=seed, evaluate_batches=4, **cut)
         config = RunConfig("recall", self.task(), one.memory, self.model(name, size), training)
         home = name.replace(":", ".")  # a path of somebody else's memory
         return Trial(f"{home}-{one.sized_by}{size}-lr{rate:g}-seed{seed}", config)
@@ -277,11 +257,8 @@ class RetentionStudy(Study):
         sizes = sum(len(self.sizes(name)) for name in self.memories)
         swept = len(self.memories) * (len(self.learning_rates) - 1)
         return RetentionResult(
-            values=self.values,
-            pairs=self.pairs,
+            **self.some("values", "pairs", "length", "episodes"),
             age_pairs=self.asked().pairs,
-            length=self.length,
-            episodes=self.episodes,
             planned=sizes * self.seeds + swept,
             memories=tuple(memory(name) for name in self.memories),
             trials=(),

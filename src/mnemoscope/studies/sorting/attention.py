@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.capture import Seen, capture
+from mnemoscope.core.arrays import Floats
 from mnemoscope.data.sorting import Sorting
 from mnemoscope.memories.infinite.config import Infinite
 from mnemoscope.memories.infinite.densities import masses
@@ -21,7 +21,6 @@ from mnemoscope.memories.transformer_xl.state import LayerState
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.studies.sorting.result import MU_EDGES, PARTS, SIGMA_EDGES, Attention
 
-Floats = NDArray[np.float64]
 BINS = 4 * PARTS
 # Attention weights over a queue (R, H, T, S); mean and variance of the densities through which
 # queries attend to a signal (R, H, T, 2).

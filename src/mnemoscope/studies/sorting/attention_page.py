@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference, heatmap, lines
 from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.sentences import all_banded
@@ -13,7 +14,6 @@ from mnemoscope.studies.sorting.result import (
     ROWS,
     SIGMA_EDGES,
     Attention,
-    Floats,
     SortingResult,
 )
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.studies.study import Diverged
 
-Floats = NDArray[np.float64]
 # Given the right symbols so far, or reading its own answers.
 Way = Literal["forced", "free"]
 

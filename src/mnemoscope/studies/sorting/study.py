@@ -3,15 +3,13 @@
 The sorting task of Martins 2022: read a long stream of symbols whose probabilities drift, then
 name them by how often they came. What one has seen last misleads, so whoever answers well has
 kept something of the whole stream. All models carry a state of the same size.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -28,7 +26,7 @@ from mnemoscope.studies.sorting.result import (
     SortingResult,
     SortingTrial,
 )
-from mnemoscope.studies.study import Page, Study, label
+from mnemoscope.studies.study import Study, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -43,43 +41,26 @@ COUNTED = 200
 
 
 class SortingStudy(Study):
-    """Options of the study; presets change them."""
+    """How much of a long stream is kept?
 
-    title: ClassVar[str] = "How much of a long stream is kept?"
-    question: ClassVar[str] = (
-        "A long stream of symbols is read, whose probabilities drift; then all symbols must be "
-        "named, the most frequent first. How well do Transformer-XL, Compressive Transformer and "
-        "∞-former answer, with states of the same size, as the stream grows?"
-    )
-    Result: ClassVar[type] = SortingResult
-    page: ClassVar[Page] = staticmethod(sorting_page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    A long stream of symbols is read, whose probabilities drift; then all symbols must be named, the
+    most frequent first. How well do Transformer-XL, Compressive Transformer and ∞-former answer,
+    with states of the same size, as the stream grows?
+    """
+
+    Result = SortingResult
+    page = staticmethod(sorting_page)
+    presets = {
         "prototype": {
-            "trained": (1024,),
-            "tested": (256, 512, 1024, 2048, 4096, 8192),
-            "width": 128,
-            "segment": 128,
-            "carried": 128,
-            "steps": 1000,
-            "lr": 1e-3,
+            "trained": (1024,), "tested": (256, 512, 1024, 2048, 4096, 8192), "width": 128,
+            "segment": 128, "carried": 128, "steps": 1000, "lr": 1e-3,
         },
         "paper": {
-            "trained": (4000, 8000, 16_000),
-            "tested": (4000, 8000, 16_000),
-            "layers": 3,
-            "width": 300,
-            "heads": 6,
-            "mlp_ratio": 1,
-            "segment": 1024,
-            "carried": 1536,
-            "recent": 1024,
-            "steps": 20_000,
-            "batch": 8,
-            "lr": 2e-4,
-            "episodes": 800,
+            "trained": (4000, 8000, 16_000), "tested": (4000, 8000, 16_000), "layers": 3,
+            "width": 300, "heads": 6, "mlp_ratio": 1, "segment": 1024, "carried": 1536,
+            "recent": 1024, "steps": 20_000, "batch": 8, "lr": 2e-4, "episodes": 800,
         },
-    }
+    }  # fmt: skip
 
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("transformer_xl", "compressive", *VARIANTS),
@@ -142,10 +123,7 @@ class SortingStudy(Study):
         # States are compared at the end of a segment.
         most = -(-self.tested[-1] // self.segment) * self.segment
         return SortingResult(
-            trained=self.trained,
-            tested=self.tested,
-            segment=self.segment,
-            window=self.window,
+            **self.some("trained", "tested", "segment", "window"),
             chance=chance(self.symbols),
             counting_all=self._counting(self.tested[-1]),
             counting_window=self._counting(self.window),
@@ -167,10 +145,9 @@ class SortingStudy(Study):
         task = Task.make(symbols=self.symbols, length=length)
         memory, options = self._memory(name)
         kind = find("memory", memory)
-        shape = {"layers": self.layers, "width": self.width, "heads": self.heads}
-        shape |= {"mlp_ratio": self.mlp_ratio}
+        shape = self.some("layers", "width", "heads", "mlp_ratio")
         model = kind.make(vocab=task.vocab, **known_options(kind, shape), **options)
-        training = training_of(self, lr=self.lr, seed=seed, segment=self.segment)
+        training = training_of(self, seed=seed, **self.some("lr", "segment"))
         return RunConfig("sorting", task, memory, model, training)
 
     def _memory(self, name: str) -> tuple[str, dict[str, Any]]:

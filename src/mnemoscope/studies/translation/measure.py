@@ -42,7 +42,6 @@ def score(folder: Path, ends: Sequence[int], tested: int, beam: int, tokenize: s
         sources = [one.source for one in inside[::8]]
         carried = sum(map(translator.carried, sources)) / len(sources)
         lengths.append(LengthGroup(words, count, bleu.score, bleu.spread, wrong.score, carried))
-    metrics = run.metrics()
     return Scored(
         bleu=found.bleu.score,
         spread=found.bleu.spread,
@@ -51,8 +50,8 @@ def score(folder: Path, ends: Sequence[int], tested: int, beam: int, tokenize: s
         signatures=found.signatures,
         lengths=tuple(lengths),
         said=tuple(best[0].text for best in translator([e.source for e in examples(task, tested)])),
-        valid_loss=next(e["valid_loss"] for e in reversed(metrics) if "valid_loss" in e),
-        seconds=sum(entry.get("seconds", 0.0) for entry in metrics),
+        valid_loss=run.valid_loss,
+        seconds=run.seconds,
     )
 
 

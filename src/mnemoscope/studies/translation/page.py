@@ -9,6 +9,7 @@ import numpy as np
 from mnemoscope.core.registry import TRANSLATORS
 from mnemoscope.plots.figure import Series, heatmap, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.sentences import band
 from mnemoscope.studies.study import Diverged, label
 from mnemoscope.studies.translation.result import (
     CrossAttention,
@@ -32,9 +33,8 @@ def page(result: TranslationResult) -> list[Section]:
 
 def _series(result: TranslationResult, model: str, x: list[float]) -> Series:
     """BLEU of a model with its band, which looks the same whichever others it is shown with."""
-    values = result.bleu(model)
     style = list(TRANSLATORS).index(model) if model in TRANSLATORS else None
-    return Series(label(model), x, values.mean(0), values.min(0), values.max(0), style)
+    return band(label(model), x, result.bleu(model), style)
 
 
 def _y_range(result: TranslationResult) -> tuple[float, float]:

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mnemoscope.studies.study import Diverged
+from mnemoscope.core.arrays import Floats
+from mnemoscope.studies.study import Diverged, Sized
 
-Floats = NDArray[np.float64]
 Matrix = tuple[tuple[float, ...], ...]
 
 # Fewer seeds than this say nothing about their spread; then sentences are resampled instead.
@@ -74,16 +73,6 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Model:
-    """A model's size, and the learning rate that was chosen for it."""
-
-    parameters: int
-    width: int
-    layers: int
-    lr: float
-
-
-@dataclass(frozen=True)
 class Example:
     """A sentence of the test part and its first reference."""
 
@@ -135,7 +124,7 @@ class TranslationResult:
 
     corpus: str | None
     pairs: dict[str, int]
-    models: dict[str, Model]
+    models: dict[str, Sized]
     trials: tuple[Trained, ...]
     examples: tuple[Example, ...]
     cross_attention: dict[str, CrossAttention]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mnemoscope.studies.sentences import ranked
+from mnemoscope.studies.sentences import edge_of_sweep, ranked
 from mnemoscope.studies.study import label
 from mnemoscope.studies.translation.result import ENOUGH_SEEDS, TranslationResult
 
@@ -43,20 +43,9 @@ def bands(result: TranslationResult) -> str:
 
 def rates(result: TranslationResult) -> str:
     """Which learning rate was chosen for whom, and whose lies at an end of what was tried."""
-    best = ", ".join(f"{label(name)} {model.lr:g}" for name, model in result.models.items())
-    chosen = f"Chosen for every model by the validation loss of its first seed: {best}."
-    return f"{chosen} {_edge(result)}"
-
-
-def _edge(result: TranslationResult) -> str:
-    tried = sorted({one.lr for one in result.trials})
-    if len(tried) < 2:
-        return "There was one rate only: nothing was swept."
-    if len(tried) == 2:
-        return "With two rates every best one is at an end: beyond it there may be a better one."
-    ends = [
-        label(name) for name, model in result.models.items() if model.lr in (tried[0], tried[-1])
-    ]
-    if not ends:
-        return "No best rate lies at an end of the sweep."
-    return f"That of {' and '.join(ends)} is at an end of the sweep; there may be a better one."
+    chosen = {label(name): model.lr for name, model in result.models.items()}
+    best = ", ".join(f"{name} {rate:g}" for name, rate in chosen.items())
+    return (
+        f"Chosen for every model by the validation loss of its first seed: {best}. "
+        f"{edge_of_sweep(chosen, sorted({one.lr for one in result.trials}))}"
+    )

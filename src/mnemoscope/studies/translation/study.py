@@ -3,8 +3,6 @@
 Models of equal size learn to translate; BLEU is shown against the length of the source, beside
 the bytes that each carries from the source to the target. The learning rate is chosen for every
 model on validation data.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,10 +20,9 @@ from mnemoscope.core.registry import MEMORIES, TRANSLATOR_NAMES, find
 from mnemoscope.data.translation import Translation
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.pairs import PairsStudy
-from mnemoscope.studies.study import Page
+from mnemoscope.studies.study import Sized
 from mnemoscope.studies.translation.page import page
 from mnemoscope.studies.translation.result import (
-    Model,
     Scored,
     Trained,
     TranslationResult,
@@ -36,32 +33,23 @@ from mnemoscope.training.config import RunConfig
 
 
 class TranslationStudy(PairsStudy):
-    """Options of the study; presets change them."""
+    """How a decoder came to look back
 
-    title: ClassVar[str] = "How a decoder came to look back"
-    question: ClassVar[str] = (
-        "An encoder reads a sentence, a decoder says it in another language. What lies between "
-        "them is one vector, or one vector per word, or all layers of a Transformer. Which of "
-        "these, at equal size, still translates when sentences get long?"
-    )
-    Result: ClassVar[type] = TranslationResult
-    page: ClassVar[Page] = staticmethod(page)
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    An encoder reads a sentence, a decoder says it in another language. What lies between them is
+    one vector, or one vector per word, or all layers of a Transformer. Which of these, at equal
+    size, still translates when sentences get long?
+    """
+
+    Result = TranslationResult
+    page = staticmethod(page)
+    presets = {
         "paper": {
-            "models": ("vector", "bahdanau", "luong", "encoder_decoder"),
-            "parameters": 10_000_000,
-            "sentences": 200_000,
-            "vocabulary_size": 8000,
-            "steps": 50_000,
-            "batch": 128,
-            "warmup": 1000,
-            "learning_rates": (3e-4, 1e-3, 3e-3),
-            "dropout": 0.1,
-            "tested": 3000,
+            "models": ("vector", "bahdanau", "luong", "encoder_decoder"), "parameters": 10_000_000,
+            "sentences": 200_000, "vocabulary_size": 8000, "steps": 50_000, "batch": 128,
+            "warmup": 1000, "learning_rates": (3e-4, 1e-3, 3e-3), "dropout": 0.1, "tested": 3000,
             "beam": 4,
         },
-    }
+    }  # fmt: skip
 
     models: Annotated[tuple[str, ...], TRANSLATOR_NAMES, DISTINCT] = Field(
         ("vector", "bahdanau", "encoder_decoder"),
@@ -108,13 +96,7 @@ class TranslationStudy(PairsStudy):
             name: sized(name, self.parameters, **vocab, dropout=self.dropout, **shapes[name])
             for name in self.models
         }
-        examine = partial(
-            measure.score,
-            ends=self.ends,
-            tested=self.tested,
-            beam=self.beam,
-            tokenize=self.tokenize,
-        )
+        examine = partial(measure.score, **self.some("ends", "tested", "beam", "tokenize"))
 
         def train(wanted: Iterable[tuple[str, float, int]]) -> list[Trained]:
             trials = {
@@ -151,7 +133,7 @@ class TranslationStudy(PairsStudy):
             corpus=self.corpus,
             pairs={part: len(task.pairs(part)) for part in ("train", "valid", "test")},
             models={
-                name: Model(count(config), config.width, config.layers, best[name])
+                name: Sized(count(config), config.width, config.layers, best[name])
                 for name, config in configs.items()
             },
             trials=tuple(rows),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from mnemoscope.studies.evolution.claims import verdict
+from mnemoscope.studies.sentences import verdict
 from mnemoscope.studies.waves.result import OBJECTIVES, Checkpoint, WavesResult
 
 

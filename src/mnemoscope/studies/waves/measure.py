@@ -37,7 +37,7 @@ def examine(folder: Path, texts: int) -> Examined:
     for home in sorted(run.checkpoints.glob("step-????????")):
         saved = checkpoint.load(home)
         weights[saved.step] = saved.model
-    losses = {e["step"]: e["valid_loss"] for e in run.metrics() if "valid_loss" in e}
+    losses = run.valid_losses
     found: list[Checkpoint] = []
     for step in sorted(weights):
         model.load_state_dict(weights[step])
@@ -45,9 +45,8 @@ def examine(folder: Path, texts: int) -> Examined:
         lens.observe(model, tokens, batch=25, silent=True)
         waves = brief(lens.spectrum.result(), lens.heads.result())
         found.append(Checkpoint(step=step, loss=losses.get(step), **waves))
-    seconds = sum(entry.get("seconds", 0.0) for entry in run.metrics())
     # The last lens has read the model at the end of its training.
-    return Examined(tuple(found), summary(lens.result()), seconds)
+    return Examined(tuple(found), summary(lens.result()), run.seconds)
 
 
 def check_real(name: str) -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemoscope.lenses.heads.page import slid
 from mnemoscope.lenses.spectrum.summary import LEAST_SHARE
 from mnemoscope.lenses.waves.page import sections
 from mnemoscope.plots.figure import Series, bars, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.sentences import band
 from mnemoscope.studies.waves.claims import claims, most
 from mnemoscope.studies.waves.result import OBJECTIVES, Checkpoint, WavesResult
-
-Floats = NDArray[np.float64]
 
 
 def page(result: WavesResult) -> list[Section]:
@@ -168,7 +166,7 @@ def _filters(result: WavesResult) -> Section:
             names = found[0].bands
             stop = np.array([one.change["stop"] for one in found])
             control = np.array([one.change["shuffled"] for one in found])
-            series.append(Series(kind, names, stop.mean(0), stop.min(0), stop.max(0), style=style))
+            series.append(band(kind, names, stop, style))
             worst = int(stop.mean(0)[:-1].argmax())
             said.append(
                 f"{kind} {stop.mean(0)[-1]:+.2f} (most by periods {names[worst]}: "

@@ -2,15 +2,13 @@
 
 Small language models and masked language models with learned, sinusoidal, rotary and no positions
 are trained on the same passages and measured as they train, after Yamamoto and Matsuzaki 2023.
-
-Nothing here imports torch before the study runs, so that a mistyped option shows at once.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -21,41 +19,30 @@ from mnemoscope.data.masked_lm import MaskedLM
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
 from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.models.encoder.config import Encoder
-from mnemoscope.studies.study import Diverged, Page, Study
-from mnemoscope.studies.trials import Trial, run_trials
+from mnemoscope.studies.study import Diverged, Study
+from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.studies.waves import page
 from mnemoscope.studies.waves.result import OBJECTIVES, Examined, WavesResult, WavesTrial
-from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.training.config import RunConfig
 
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]
 
 
 class WavesStudy(Study):
-    """Options of the study; presets change them."""
+    """Position waves
 
-    title: ClassVar[str] = "Position waves"
-    question: ClassVar[str] = (
-        "All that many models are told of order is a vector for every absolute position. How do "
-        "their heads look two tokens back, wherever they stand?"
-    )
-    presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "quick": {},
+    All that many models are told of order is a vector for every absolute position. How do their
+    heads look two tokens back, wherever they stand?
+    """
+
+    Result = WavesResult
+    page = staticmethod(page.page)
+    presets = {
         "paper": {
-            "width": 256,
-            "layers": 6,
-            "heads": 8,
-            "length": 256,
-            "steps": 50_000,
-            "batch": 64,
-            "lr": 1e-3,
-            "warmup": 2000,
-            "texts": 200,
-            "looks": 10,
+            "width": 256, "layers": 6, "heads": 8, "length": 256, "steps": 50_000, "batch": 64,
+            "lr": 1e-3, "warmup": 2000, "texts": 200, "looks": 10,
         },
-    }
-
-    Result: ClassVar[type] = WavesResult
-    page: ClassVar[Page] = staticmethod(page.page)
+    }  # fmt: skip
 
     positions: Annotated[tuple[Positions, ...], DISTINCT] = Field(
         ("learned", "sinusoidal", "rotary", "none"), min_length=1, description="kinds to compare"
@@ -118,17 +105,8 @@ class WavesStudy(Study):
         whole = {(row.objective, row.positions) for row in rows if row.examined is not None}
         if len(whole) < len(OBJECTIVES) * len(self.positions):
             raise UserError("every training of one kind diverged: try a lower lr")
-        return WavesResult(
-            positions=self.positions,
-            seeds=self.seeds,
-            steps=self.steps,
-            length=self.length,
-            width=self.width,
-            layers=self.layers,
-            heads=self.heads,
-            trials=rows,
-            real=measure_real(self),
-        )
+        size = self.some("positions", "seeds", "steps", "length", "width", "layers", "heads")
+        return WavesResult(**size, trials=rows, real=measure_real(self))
 
     def _run(self, objective: str, kind: str, seed: int) -> RunConfig:
         shared = {"objective": "next" if objective == "LM" else "masked", "length": self.length}
@@ -136,29 +114,17 @@ class WavesStudy(Study):
         if self.source is None:
             task = DelayedAnswer.make(calls=self.calls, back=self.back, **shared)
         else:
-            words = {"unit": self.unit, "vocabulary_size": self.vocabulary_size}
-            task = MaskedLM.make(source=self.source, **words, **shared)
+            task = MaskedLM.make(**self.some("source", "unit", "vocabulary_size"), **shared)
         model = Encoder.make(
             vocab=task.vocab,
-            width=self.width,
-            layers=self.layers,
-            heads=self.heads,
             positions=kind,
             context=self.length,
             causal=objective == "LM",
+            **self.some("width", "layers", "heads"),
         )
         every = max(1, self.steps // self.looks)
-        training = Training.make(
-            steps=self.steps,
-            batch=self.batch,
-            lr=self.lr,
-            warmup=self.warmup,
-            seed=seed,
-            evaluate_every=every,
-            evaluate_batches=8,
-            checkpoint_every=every,
-            keep=self.looks + 1,
-            device=self.device,
-        )
+        often = {"evaluate_every": every, "evaluate_batches": 8, "checkpoint_every": every}
+        often |= {"keep": self.looks + 1}
+        training = training_of(self, seed=seed, **self.some("lr", "warmup"), **often)
         name = "delayed_answer" if self.source is None else "masked_lm"
         return RunConfig(name, task, "encoder", model, training)
