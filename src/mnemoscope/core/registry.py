@@ -121,13 +121,13 @@ TASKS = {
     ),
     "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
     "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
-    "sentences": Entry("mnemoscope.data.sentences:Sentences", "fill in next or hidden words"),
+    "sentences": Entry("mnemoscope.data.sentences:Sentences", "predict next or masked words"),
     "delayed_answer": Entry(
         "mnemoscope.data.delayed_answer:DelayedAnswer",
         "fill in calls, and answers that come k tokens later",
     ),
     "masked_lm": Entry(
-        "mnemoscope.data.masked_lm:MaskedLM", "fill in next or hidden tokens of passages of a text"
+        "mnemoscope.data.masked_lm:MaskedLM", "predict next or masked tokens of passages of a text"
     ),
 }
 
