@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mnemoscope as ms
-from mnemoscope.core.registry import KINDS, find
+from mnemoscope.core.registry import KINDS
 
 PAGE = Path(__file__).with_name("reference.md")
 INTRODUCTION = """# Reference
@@ -21,86 +21,109 @@ INTRODUCTION = """# Reference
 All that is public, from the docstrings of the code (`make reference` writes this page). Options of
 memories, tasks, lenses and studies are shown by `mnemoscope list NAME`.
 """
-# Classes that the functions above them return or take, by the module they live in.
+# Classes that the functions return or take, by module, and which of their members concern a user.
 CLASSES = {
-    "What models give": ["mnemoscope.models.model:Output", "mnemoscope.memories.state:StreamState"],
-    "Models": [
-        "mnemoscope.models.model:SequenceModel",
-        "mnemoscope.models.translator:Translator",
-        "mnemoscope.training.run:Run",
-    ],
-    "Memories attached to models of transformers": [
-        "mnemoscope.huggingface.documents.memory:DocumentMemory",
-        "mnemoscope.huggingface.infinite.memory:InfiniteMemory",
-    ],
-    "Studies and lenses": [
-        "mnemoscope.studies.study:Study",
-        "mnemoscope.lenses.lens:Lens",
-        "mnemoscope.lenses.lens:Result",
-    ],
+    "What models give": {
+        "mnemoscope.models.model:Output": "",
+        "mnemoscope.memories.state:StreamState": "",
+    },
+    "Models": {
+        "mnemoscope.models.model:SequenceModel": "forward",
+        "mnemoscope.models.stream:Stream": "read",
+        "mnemoscope.models.translator:Translator": "carried",
+        "mnemoscope.training.run:Run": "finished metrics vocabulary model untrained translator",
+    },
+    "Memories attached to models of transformers": {
+        "mnemoscope.huggingface.documents.memory:DocumentMemory": (
+            "document fit add forget contexts selection words split save load detach"
+        ),
+        "mnemoscope.huggingface.infinite.memory:InfiniteMemory": (
+            "forward fit worth past save load detach"
+        ),
+    },
+    "Contracts": {
+        "mnemoscope.lenses.lens:Lens": "measure page",
+        "mnemoscope.lenses.lens:Result": "figure table sections",
+        "mnemoscope.studies.study:Study": "preset run run_live",
+    },
 }
+MEMBERS = {"State": "nbytes detach to select reset save load tensors", "Published": "open"}
+PLURALS = {"memory": "memories", "lens": "lenses", "study": "studies"}
+# Longer signatures have a line for each parameter.
+WIDEST = 88
 
 
 def reference() -> str:
     """The whole page."""
     parts = [INTRODUCTION, "## `import mnemoscope as ms`\n"]
-    parts += [described(f"ms.{name}", getattr(ms, name)) for name in ms.__all__]
-    for title, paths in CLASSES.items():
+    for name in ms.__all__:
+        thing = getattr(ms, name)
+        parts += [described(f"ms.{name}", thing), *members(name, thing, MEMBERS.get(name, ""))]
+    for title, classes in CLASSES.items():
         parts.append(f"## {title}\n")
-        for path in paths:
+        for path, chosen in classes.items():
             module, _, name = path.partition(":")
             kind = getattr(importlib.import_module(module), name)
-            parts += [described(name, kind), *members(name, kind)]
+            parts += [described(name, kind), *members(name, kind, chosen)]
+    parts.append("## Names\n")
     for kind, table in KINDS.items():
-        parts.append(f"## {kind.capitalize()}\n")
-        for name, entry in table.items():
-            said = first_sentence(inspect.getdoc(find(kind, name)) or "")
-            parts.append(f"`{name}`: {entry.line}. {said}\n")
+        rows = [f"| `{name}` | {entry.line} |" for name, entry in table.items()]
+        title = PLURALS.get(kind, f"{kind}s")
+        parts.append("\n".join([f"| {title} | |", "|---|---|", *rows, ""]))
     return "\n".join(parts)
 
 
 def described(name: str, thing: Any) -> str:
     """A heading, the signature, the docstring."""
-    doc = inspect.getdoc(thing) or ""
+    shown = f"### {name}\n"
+    fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
+    public = [field.name for field in fields if not field.name.startswith("_")]
+    if public:
+        shown += f"\n`{name}({', '.join(public)})`\n"
+    elif inspect.isfunction(thing):
+        shown += f"\n{signature(name, thing)}\n"
+    shown += f"\n{markdown(inspect.getdoc(thing) or '')}\n"
     if inspect.ismodule(thing):
-        return f"### {name}\n\n{doc}\n"
-    if isinstance(thing, type) and dataclasses.is_dataclass(thing):
-        fields = ", ".join(field.name for field in dataclasses.fields(thing) if field.repr)
-        return f"### {name}\n\n`{name}({fields})`\n\n{paragraphs(doc)}\n"
-    if isinstance(thing, type):
-        return f"### {name}\n\n{paragraphs(doc)}\n"
-    return f"### {name}\n\n{signature(name, thing)}\n\n{paragraphs(doc)}\n"
+        shown += f"\n{', '.join(f'`{one}`' for one in thing.__all__)}.\n"
+    return shown
 
 
-def members(name: str, kind: type) -> list[str]:
-    """Public methods and properties that the class itself defines and explains."""
+def members(name: str, kind: Any, chosen: str) -> list[str]:
+    """The chosen methods and properties of a class."""
     found = []
-    for key, value in vars(kind).items():
+    for key in chosen.split():
+        value = inspect.getattr_static(kind, key)
         plain = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-        if key.startswith("_") or not inspect.getdoc(plain):
-            continue
-        if isinstance(value, property):
-            found.append(f"`{name}.{key}`: {paragraphs(inspect.getdoc(value) or '')}\n")
-        elif inspect.isfunction(plain):
-            said = paragraphs(inspect.getdoc(plain) or "")
+        said = markdown(inspect.getdoc(plain) or "")
+        if inspect.isfunction(plain):
             found.append(f"{signature(f'{name}.{key}', plain)}\n\n{said}\n")
+        else:
+            found.append(f"`{name}.{key}`: {said}\n")
     return found
 
 
 def signature(name: str, call: Any) -> str:
-    """The signature as a block of code, without types where they are long."""
-    shown = re.sub(r"\bmnemoscope\.[\w.]+\.", "", str(inspect.signature(call)))
-    return f"```python\n{name}{shown}\n```"
+    """The signature as a block of code, without self and cls."""
+    shown = inspect.signature(call)
+    kept = [one for key, one in shown.parameters.items() if key not in ("self", "cls")]
+    # Annotations are strings, which are shown as they are written.
+    text = str(shown.replace(parameters=kept))
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    if len(name + text) > WIDEST and kept:
+        inner, _, returned = text[1:].rpartition(") -> ")
+        lines = re.split(r", (?=\*|\w+: )", inner)
+        text = "(\n" + "".join(f"    {line},\n" for line in lines) + f") -> {returned}"
+    return f"```text\n{name}{text}\n```"
 
 
-def paragraphs(doc: str) -> str:
-    """A docstring as Markdown: literals of reStructuredText have two backquotes."""
-    return doc.replace("``", "`")
-
-
-def first_sentence(doc: str) -> str:
-    """What stands before the first empty line, on one line."""
-    return " ".join(paragraphs(doc).split("\n\n")[0].split())
+def markdown(doc: str) -> str:
+    """A docstring as Markdown: its columns become a list, its double backquotes single ones."""
+    lines = []
+    for line in doc.replace("``", "`").splitlines():
+        lines.append(re.sub(r"^(\w+)  +(?=\S)", r"- `\1`: ", line))
+        if lines[-1].startswith("- ") and lines[-2:-1] and lines[-2] and lines[-2][:2] != "- ":
+            lines.insert(-1, "")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

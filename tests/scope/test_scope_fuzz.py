@@ -71,13 +71,17 @@ MODELS = st.builds(
 @st.composite
 def requests(draw: st.DrawFn) -> dict[str, Any]:
     """A request that makes some sense, or none."""
-    kind = draw(st.sampled_from(["files", "web", "item", "model", "text", "read", "step", "any"]))
+    kind = draw(
+        st.sampled_from(["files", "web", "shipped", "item", "model", "text", "read", "step", "any"])
+    )
     name = draw(NAMES)
     said: dict[str, Any] = {"path": draw(st.text(max_size=30)), "query": b""}
-    if kind in ("files", "web"):
+    if kind in ("files", "web", "shipped"):
         said["path"] = f"/{kind}/{name}"
     elif kind in ("item", "model", "text"):
-        said["path"] = f"/api/{draw(st.sampled_from(['run', 'study', 'run_index', 'progress']))}"
+        said["path"] = (
+            f"/api/{draw(st.sampled_from(['run', 'study', 'shipped', 'run_index', 'progress']))}"
+        )
         query = {"id": name}
         if kind == "model":
             said["path"], query = "/api/model", {"id": draw(MODELS)}

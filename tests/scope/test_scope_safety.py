@@ -52,7 +52,9 @@ def test_no_name_leads_out_of_the_folder_of_runs(client: Client, name: str) -> N
 
 
 @pytest.mark.usefixtures("traps")
-@pytest.mark.parametrize("path", ["/api/run?id=", "/api/study?id=", "/api/model?id=run:"])
+@pytest.mark.parametrize(
+    "path", ["/api/run?id=", "/api/study?id=", "/api/model?id=run:", "/api/shipped?id="]
+)
 @pytest.mark.parametrize("name", ["../runs/lstm", "/etc", "stolen", "linked-folder", "circle", ""])
 def test_no_item_lies_outside_either(client: Client, path: str, name: str) -> None:
     status, content, _ = client.ask(path + name)
@@ -80,8 +82,9 @@ def test_the_run_index_shows_all_kinds(client: Client) -> None:
     assert "story.txt" in found["texts"]
 
 
-def test_pages_and_pictures_come_in_a_sandbox(client: Client) -> None:
-    status, content, headers = client.ask("/files/lag/report.html")
+@pytest.mark.parametrize("path", ["/files/lag/report.html", "/shipped/lag"])
+def test_pages_and_pictures_come_in_a_sandbox(client: Client, path: str) -> None:
+    status, content, headers = client.ask(path)
     assert status == 200
     assert b"</html>" in content
     policy = headers["content-security-policy"]
@@ -193,8 +196,9 @@ def test_opened_wider_a_token_is_needed(opened: Any) -> None:
     client = opened(host="0.0.0.0")
     token = client.page.address.partition("token=")[2]
     assert len(token) >= 32
-    for path in ("/", "/api/run_index", "/web/main.js", "/files/lag/report.html", "/?token=wrong"):
+    for path in ("/", "/api/run_index", "/web/main.js", "/files/lag/report.html", "/shipped/lag"):
         assert client.ask(path)[0] == 401
+    assert client.ask("/?token=wrong")[0] == 401
     assert client.ask("/api/run_index", headers={"cookie": f"{guard.COOKIE}=wrong"})[0] == 401
     assert client.ask("/api/run_index", headers={"cookie": "a;;=\x01"})[0] == 401
     status, _, headers = client.ask(f"/?token={token}")

@@ -114,9 +114,9 @@ def infinite_fit(
 def worth(
     memory: Path, /, *, text: list[Path], model: str | None = None, most: int | None = None
 ) -> None:
-    """Read whole texts, and compare their own past with none and with another text's.
+    """Read whole texts with their own state, with none and with another text's, and compare losses.
 
-    What the own past saves over another's is memory of content; what any past saves over none
+    What the own state saves over another's is memory of content; what any state saves over none
     may be getting used to text. With one text there is no other.
 
     Parameters

@@ -27,7 +27,7 @@ from mnemoscope.core.trust import trusting
 @app.command(
     help_epilogue=examples(
         "mnemoscope train copy --memory gru --lag 30",
-        "mnemoscope train characters --memory attention --source book.txt",
+        "mnemoscope train characters --memory transformer --source book.txt",
         "mnemoscope train recall --pairs 8 --length 64 --out runs/recall",
         "mnemoscope train runs/recall/config.yaml --lr 0.003 --out runs/faster",
     ),
@@ -52,7 +52,7 @@ def train(
         What to learn: see "mnemoscope list tasks"; or a YAML file with all of it.
     memory
         What to learn it with: see "mnemoscope list memories" and "mnemoscope list translators";
-        by default lstm, for translation transformer.
+        by default lstm, for translation encoder_decoder.
     out
         A new folder for the run; by default runs/TASK-MEMORY.
     """

@@ -61,7 +61,7 @@ MEMORIES = {
     ),
     "compressive": Entry(
         "mnemoscope.memories.compressive.config:Compressive",
-        "Transformer-XL whose oldest tokens are squeezed together",
+        "Transformer-XL whose oldest tokens are compressed",
         "Compressive Transformer",
     ),
     "infinite": Entry(
@@ -85,12 +85,12 @@ TRANSLATORS = {
     ),
     "bahdanau": Entry(
         "mnemoscope.models.seq2seq.bahdanau:Bahdanau",
-        "RNN encoder-decoder that looks at all words before each step",
+        "RNN encoder-decoder with additive attention before each step",
         "Bahdanau attention",
     ),
     "luong": Entry(
         "mnemoscope.models.seq2seq.luong:Luong",
-        "RNN encoder-decoder that looks at all words after each step",
+        "RNN encoder-decoder with attention after each step",
         "Luong attention",
     ),
     "encoder_decoder": Entry(
@@ -121,13 +121,13 @@ TASKS = {
     ),
     "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
     "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
-    "sentences": Entry("mnemoscope.data.sentences:Sentences", "fill in next or hidden words"),
+    "sentences": Entry("mnemoscope.data.sentences:Sentences", "predict next or masked words"),
     "delayed_answer": Entry(
         "mnemoscope.data.delayed_answer:DelayedAnswer",
         "fill in calls, and answers that come k tokens later",
     ),
     "masked_lm": Entry(
-        "mnemoscope.data.masked_lm:MaskedLM", "fill in next or hidden tokens of passages of a text"
+        "mnemoscope.data.masked_lm:MaskedLM", "predict next or masked tokens of passages of a text"
     ),
 }
 
@@ -242,7 +242,7 @@ STUDIES = {
     ),
     "waves": Entry(
         "mnemoscope.studies.waves.study:WavesStudy",
-        "how do heads look two tokens back when all they know is where a token stands?",
+        "how do heads attend two tokens back when all they know are absolute positions?",
     ),
     "documents": Entry(
         "mnemoscope.studies.documents.study:DocumentsStudy",
@@ -250,7 +250,7 @@ STUDIES = {
     ),
     "infinite": Entry(
         "mnemoscope.studies.infinite.study:InfiniteStudy",
-        "what is a past worth that is attached to a model?",
+        "what is a long-term memory worth that is attached to a model?",
     ),
 }
 

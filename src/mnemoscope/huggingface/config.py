@@ -131,7 +131,7 @@ class InfiniteOptions(Config):
         64, ge=2, le=4096, description="basis functions, hence vectors, of the signal"
     )
     contraction: Annotated[float, Field(gt=0, lt=1)] | Literal["equal"] = Field(
-        "equal", description="share of the signal the past keeps; equal = the same for every window"
+        "equal", description="share the old signal keeps; equal = the same for every window"
     )
     sticky: bool = Field(False, description="keep more of what attention went to")
     density: Literal["gaussian", "sparse", "gibbs"] = Field(

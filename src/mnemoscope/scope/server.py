@@ -1,6 +1,7 @@
 """The live page as a web application: what the page asks for, and what it gets.
 
-``/`` and ``/web`` are the page, ``/api`` is JSON, ``/files`` are pages and pictures of studies.
+``/`` and ``/web`` are the page, ``/api`` is JSON, ``/files`` are pages and pictures of studies,
+``/shipped`` are pages of results that come with the package.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from starlette.exceptions import HTTPException
 
 from mnemoscope.core.bounded import opened
 from mnemoscope.core.errors import UserError
-from mnemoscope.scope import colours, sessions, texts
+from mnemoscope.scope import colours, sessions, shipped_pages, texts
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.library import Library
 
@@ -87,7 +88,8 @@ def build(library: Library, table: sessions.Sessions, books: Path | None) -> Fas
 
     @app.get("/api/run_index")
     def index() -> Response:
-        return _json({**library.all(), "given": table.given, "texts": texts.catalogue(books)})
+        found = {"given": table.given, "texts": texts.catalogue(books)}
+        return _json({**library.all(), **found, "shipped": shipped_pages.listed()})
 
     @app.get("/api/run")
     def run(id: Annotated[str, Query(max_length=1100)]) -> Response:
@@ -96,6 +98,10 @@ def build(library: Library, table: sessions.Sessions, books: Path | None) -> Fas
     @app.get("/api/study")
     def study(id: Annotated[str, Query(max_length=1100)]) -> Response:
         return _json(library.study(id))
+
+    @app.get("/api/shipped")
+    def shipped(id: Annotated[str, Query(max_length=1100)]) -> Response:
+        return _json(shipped_pages.find(id))
 
     @app.get("/api/text")
     def text(
@@ -130,6 +136,12 @@ def build(library: Library, table: sessions.Sessions, books: Path | None) -> Fas
         return StreamingResponse(
             _pieces(path), media_type=kind, headers={"content-security-policy": policy}
         )
+
+    @app.get("/shipped/{name}")
+    def shipped_page(name: str) -> Response:
+        kind, policy = FILES[".html"]
+        headers = {"content-security-policy": policy}
+        return Response(shipped_pages.page(name), media_type=kind, headers=headers)
 
     return app
 

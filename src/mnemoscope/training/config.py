@@ -35,7 +35,7 @@ class Training(Config):
         0.0, ge=0, lt=1, description="probability spread evenly over all outputs"
     )
     segment: int | None = Field(
-        None, ge=1, description="tokens read at once; none = whole episodes, 128 of endless text"
+        None, ge=1, description="tokens read at once; none = whole episodes, 128 of running text"
     )
     tbptt: int = Field(1, ge=1, description="segments back through which gradients flow")
     accumulate: int = Field(1, ge=1, description="parts a step is cut into, to save memory")
@@ -45,8 +45,8 @@ class Training(Config):
     compile: bool = Field(False, description="torch.compile the model")
     device: str = Field("auto", description="auto, cpu, cuda, mps")
     seed: int = Field(0, ge=0, description="root of all randomness")
-    evaluate_every: int = Field(200, ge=1, description="steps between looks at held-out data")
-    evaluate_batches: int = Field(4, ge=1, description="held-out batches per look")
+    evaluate_every: int = Field(200, ge=1, description="steps between evaluations on held-out data")
+    evaluate_batches: int = Field(4, ge=1, description="held-out batches per evaluation")
     checkpoint_every: int = Field(200, ge=1, description="steps between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept")
 

@@ -23,7 +23,7 @@ from mnemoscope.report.document import Section
 class SpectrumOptions(SiteOptions):
     """How finely waves are told apart."""
 
-    window: int = Field(64, ge=4, le=MOST, description="positions looked at together")
+    window: int = Field(64, ge=4, le=MOST, description="positions of one transform")
     frequencies: int | None = Field(
         None, ge=1, le=MOST, description="at least so many; by default those of the window"
     )

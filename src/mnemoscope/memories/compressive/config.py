@@ -17,10 +17,10 @@ Loss = Literal["attention", "autoencoding", "none"]
 class Compressing(Relative):
     """A cache whose oldest tokens are compressed."""
 
-    compressed_len: int = Field(128, ge=0, description="squeezed vectors that are kept")
-    rate: int = Field(4, ge=1, description="tokens squeezed into one vector")
+    compressed_len: int = Field(128, ge=0, description="compressed vectors in the state")
+    rate: int = Field(4, ge=1, description="tokens compressed into one vector")
     compression: Literal["convolution", "mean", "max", "most-used"] = Field(
-        "convolution", description="how tokens are squeezed"
+        "convolution", description="how tokens are compressed"
     )
     rebuild: Loss | None = Field(
         None, description="what trains the convolution: attention (default), autoencoding, none"
@@ -56,4 +56,4 @@ class Compressive(Compressing):
     """Compressive Transformer; a second queue of squeezed tokens behind the cache (Rae 2019)."""
 
     memory: Literal["compressive"] = "compressive"
-    compressed_len: int = Field(128, ge=1, description="squeezed vectors that are kept")
+    compressed_len: int = Field(128, ge=1, description="compressed vectors in the state")

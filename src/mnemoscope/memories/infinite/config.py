@@ -17,7 +17,7 @@ class Infinite(Compressing):
 
     memory: Literal["infinite"] = "infinite"
     compressed_len: int = Field(
-        0, ge=0, description="squeezed vectors between cache and signal; 0 = none"
+        0, ge=0, description="compressed vectors between cache and signal; 0 = none"
     )
     chunk: int = Field(64, ge=1, description="tokens written to the signal at once")
     basis: int = Field(64, ge=2, description="basis functions, hence vectors, of the signal")
@@ -30,7 +30,7 @@ class Infinite(Compressing):
         None, ge=1, description="points at which the old signal is read; none = basis"
     )
     contraction: Annotated[float, Field(gt=0, lt=1)] | Literal["equal"] = Field(
-        "equal", description="share of the signal the past keeps; equal = the same for every chunk"
+        "equal", description="share the old signal keeps; equal = the same for every chunk"
     )
     sticky: bool = Field(False, description="keep more of what attention went to")
     bins: int = Field(128, ge=1, description="parts of the signal whose attention is counted")

@@ -1,10 +1,11 @@
-// The address after # says which view is shown: #/, #/study/NAME, #/run/NAME, #/live?model=NAME.
+// The address after # says which view is shown: #/, #/study/NAME, #/run/NAME, #/shipped/NAME,
+// #/live?model=NAME.
 
 import { listen } from "./api.js";
 import { h } from "./dom.js";
 import { live } from "./live.js";
 import { runIndex } from "./run_index.js";
-import { run, study } from "./study.js";
+import { run, shipped, study } from "./study.js";
 
 const view = document.getElementById("view");
 let leave = () => {};
@@ -17,7 +18,7 @@ async function show() {
   const [path, query] = location.hash.slice(1).split("?");
   const [, kind = "", ...rest] = path.split("/");
   const name = rest.map(decodeURIComponent).join("/");
-  const views = { "": runIndex, live, study, run };
+  const views = { "": runIndex, live, study, run, shipped };
   document.body.dataset.view = kind || "run_index";
   for (const link of document.querySelectorAll(".bar nav a")) {
     const here = link.getAttribute("href") === (kind === "live" ? "#/live" : "#/");

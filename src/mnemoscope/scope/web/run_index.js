@@ -141,6 +141,28 @@ function models(found) {
   );
 }
 
+function shippedResults(found) {
+  if (!found.shipped.length) return null;
+  return h(
+    "section",
+    { class: "shipped" },
+    h("h2", {}, "Shipped with mnemoscope"),
+    h(
+      "ul",
+      { class: "plain" },
+      found.shipped.map((one) =>
+        h(
+          "li",
+          {},
+          one.problem ? one.id : h("a", { href: where("shipped", one.id) }, one.id),
+          h("span", { class: "quiet" }, ` ${one.of} ${one.date}`),
+          complaint(one),
+        ),
+      ),
+    ),
+  );
+}
+
 export async function runIndex(name, query, signal) {
   const found = await get("run_index");
   const inStudy = (run) =>
@@ -195,6 +217,7 @@ export async function runIndex(name, query, signal) {
       : null,
     models(found),
     alone.length ? h("section", {}, h("h2", {}, "Runs"), runTable(alone, "Runs")) : null,
+    shippedResults(found),
     found.cut
       ? h(
           "p",

@@ -1,4 +1,4 @@
-// One study with its page and pictures, and one run with its training curve.
+// One study with its page and pictures, one shipped result, one run with its training curve.
 
 import { file, get } from "./api.js";
 import { lines } from "./chart.js";
@@ -7,14 +7,15 @@ import { badge, complaint, runTable, status, watch, where } from "./run_index.js
 
 const SANDBOX = "allow-scripts allow-downloads";
 
+function framed(title, src) {
+  const frame = h("iframe", { class: "report", title, sandbox: SANDBOX, src });
+  const alone = h("a", { href: src, target: "_blank", rel: "noopener" }, "Open it on its own");
+  return [frame, h("section", {}, h("h2", {}, "Page"), h("p", {}, alone), frame)];
+}
+
 function pageOf(study, signal) {
-  const at = study.id === "." ? "report.html" : `${study.id}/report.html`;
-  const frame = h("iframe", {
-    class: "report",
-    title: `Page of the study ${study.id}`,
-    sandbox: SANDBOX,
-    src: file(at),
-  });
+  const at = file(study.id === "." ? "report.html" : `${study.id}/report.html`);
+  const [frame, section] = framed(`Page of the study ${study.id}`, at);
   let written = study.written;
   addEventListener(
     "news",
@@ -22,17 +23,27 @@ function pageOf(study, signal) {
       const now = detail.studies.find((one) => one.id === study.id);
       if (!now || now.written === written) return;
       written = now.written;
-      frame.src = file(at);
+      frame.src = at;
     },
     { signal },
   );
-  return h(
-    "section",
-    {},
-    h("h2", {}, "Page"),
-    h("p", {}, h("a", { href: file(at), target: "_blank", rel: "noopener" }, "Open it on its own")),
-    frame,
-  );
+  return section;
+}
+
+// A result that comes with the package.
+export async function shipped(name) {
+  const found = await get("shipped", { id: name });
+  const [, section] = framed(`Page of the result ${name}`, `/shipped/${encodeURIComponent(name)}`);
+  return [
+    h(
+      "header",
+      {},
+      h("p", { class: "quiet" }, `Shipped with mnemoscope: ${found.of}, made on ${found.date}`),
+      h("h1", {}, name),
+      h("p", { class: "question" }, found.question),
+    ),
+    found.problem ? complaint(found) : section,
+  ];
 }
 
 function picturesOf(study) {

@@ -1,1 +1,1 @@
-"""The study ``past``."""
+"""The study ``infinite``."""

@@ -83,7 +83,7 @@ class SortingStudy(Study):
     carried: int = Field(64, ge=2, description="vectors a layer carries from segment to segment")
     recent: int = Field(0, ge=0, description="of these, tokens in the ∞-former's cache")
     contraction: float = Field(0.75, gt=0, lt=1, description="τ where it is fixed")
-    rate: int = Field(4, ge=1, description="tokens the Compressive Transformer squeezes into one")
+    rate: int = Field(4, ge=1, description="tokens the Compressive Transformer compresses into one")
     steps: int = Field(450, ge=1, description="optimiser steps per model")
     batch: int = Field(16, ge=1, description="streams per step")
     lr: float = Field(3e-3, gt=0, description="highest learning rate")
