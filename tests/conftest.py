@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-
 from instructions import INSTRUCTIONS, LIMITS
 
 if TYPE_CHECKING:

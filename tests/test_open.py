@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-
-import mnemoscope as ms
 from carriers import (
     ATTACHED,
     CAUSAL,
@@ -21,6 +19,8 @@ from carriers import (
     infinite_memory,
     words,
 )
+
+import mnemoscope as ms
 from mnemoscope.core.errors import UserError
 from mnemoscope.memories.lstm import LSTM
 from mnemoscope.memories.state import State, StreamState

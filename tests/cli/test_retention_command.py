@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on recall, one on text, and a Hugging Face model."""
     transformers = pytest.importorskip("transformers")
     home = tmp_path_factory.mktemp("retention")
-    shape = {"keys": 4, "values": 4, "pairs": 2, "queries": 2, "length": 12, "width": 8}
+    shape: dict[str, Any] = {
+        "keys": 4,
+        "values": 4,
+        "pairs": 2,
+        "queries": 2,
+        "length": 12,
+        "width": 8,
+    }
     ms.train("recall", "gru", home / "recall", steps=1, **shape)
     (home / "text.txt").write_text("the cat saw the dog and the dog saw the cat again " * 400)
     ms.train("text", "lstm", home / "text", source=str(home / "text.txt"), steps=1, width=8,

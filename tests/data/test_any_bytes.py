@@ -10,15 +10,16 @@ import struct
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from complaints import complaint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from complaints import complaint
 from mnemoscope.data import packed
 from mnemoscope.data.documents import read_documents
 from mnemoscope.data.images import Images
@@ -164,7 +165,7 @@ def test_a_small_file_that_holds_a_great_deal_is_refused(
     (tmp_path / "large").write_bytes(b"a" * ((1 << 20) + 1))
     for name in ("bomb.gz", "large"):
         tracemalloc.start()
-        said = complaint(lambda name=name: READERS[reader](tmp_path / name))
+        said = complaint(partial(READERS[reader], tmp_path / name))
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert said is not None

@@ -1,5 +1,6 @@
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,6 +97,6 @@ def test_weights_are_one_to_nine_and_differ_between_rows() -> None:
     ("values", "message"),
     [({"variant": "letters"}, "variant"), ({"symbols": 1}, "symbols"), ({"length": 0}, "length")],
 )
-def test_mistakes_are_explained(values: dict[str, object], message: str) -> None:
+def test_mistakes_are_explained(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Sorting.make(**values)

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,7 +176,7 @@ def test_a_failed_read_is_tried_again(tmp_path: Path) -> None:
         ({"sorce": "x"}, "did you mean 'source'"),
     ],
 )
-def test_mistakes_are_explained(values: dict[str, object], message: str) -> None:
+def test_mistakes_are_explained(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Text.make(**values)
 

@@ -147,7 +147,7 @@ def test_blocks_that_return_tuples() -> None:
     # The model takes the tuple apart after the hook, as older versions do.
     inner = blocks[1]
     forward = blocks[2].forward
-    blocks[2].forward = lambda given, *rest, **named: forward(given[0], *rest, **named)  # type: ignore[method-assign]
+    blocks[2].forward = lambda given, *rest, **named: forward(given[0], *rest, **named)
     for cache in ("off", "on"):
         memory = ms.attach(model, "documents", layer=1, entries=8)
         memory.fit(texts(), PLAIN, epochs=3, cache=cache)

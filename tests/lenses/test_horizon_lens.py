@@ -8,7 +8,8 @@ import torch
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.horizon.lens import Horizon, HorizonResult, waves
+from mnemoscope.lenses.horizon.lens import Horizon, waves
+from mnemoscope.lenses.horizon.result import HorizonResult
 
 WINDOW, AGES = 8, 6
 

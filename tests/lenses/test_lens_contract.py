@@ -19,7 +19,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import LENSES, find, options_of
 from mnemoscope.lenses.horizon import result as horizon
 from mnemoscope.lenses.lens import Lens, Result
-from mnemoscope.memories import horizon as algebra
+from mnemoscope.memories.infinite import horizon as algebra
 from mnemoscope.report.document import Figure, Table, slug
 
 # Which of the models below a lens can look at, which it cannot, and options that make it quick.
@@ -73,7 +73,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def given(name: str, home: Path) -> list[str] | Path | None:
     reads = find("lens", name).reads
-    return {"texts": home / "text.txt", "pairs": SENTENCES, "nothing": None}[reads]
+    inputs: dict[str, list[str] | Path | None]
+    inputs = {"texts": home / "text.txt", "pairs": SENTENCES, "nothing": None}
+    return inputs[reads]
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +214,7 @@ def test_numbers_are_shown_without_a_page(home: Path, capsys: pytest.CaptureFixt
 
 
 def test_influence_asks_about_the_layers_of_its_sites(home: Path) -> None:
-    options = {**TEXT, "sites": "layer.1.out"}
+    options: dict[str, Any] = {**TEXT, "sites": "layer.1.out"}
     found: Any = ms.lens("influence", home / "transformer", home / "text.txt", **options)
     assert found.steps == ("layer.1",)
 

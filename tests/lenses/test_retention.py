@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from carriers import VOCAB, causal
 from hypothesis import given
 from hypothesis import strategies as st
 from ledgers import Ledger
 
-from carriers import VOCAB, causal
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.retention import lens as retention
 from mnemoscope.lenses.retention.cost import cost, flops
 from mnemoscope.lenses.retention.episodes import RetentionOptions, Spelling, questions
-from mnemoscope.lenses.retention.lens import Retention, RetentionResult, recalled
+from mnemoscope.lenses.retention.lens import Retention, recalled
+from mnemoscope.lenses.retention.result import RetentionResult
 from mnemoscope.open import Stream, open_stream
 
 TASK = Recall.make(keys=6, values=8, pairs=6, queries=6, length=32, joined=True)

@@ -69,7 +69,7 @@ def test_gradients_of_document_entries_are_right() -> None:
     for tensor in inputs:
         tensor.requires_grad_()
 
-    def whole(x, w, b, keys, g, c, values):  # type: ignore[no-untyped-def]
+    def whole(x, w, b, keys, g, c, values):
         return answer(ask(x, w, b), choose(keys, [(g, c)], "tanh"), values, values[:, 0])
 
     assert torch.autograd.gradcheck(whole, inputs)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,12 @@ from mnemoscope.plots.figure import Reference, Region, Series
 
 
 def curve(name="a", **changes):
-    values = {"x": [1, 2, 4], "y": [1.0, 0.5, 0.1], "low": [0.9, 0.4, 0.0], "high": [1, 0.6, 0.2]}
+    values: dict[str, Any] = {
+        "x": [1, 2, 4],
+        "y": [1.0, 0.5, 0.1],
+        "low": [0.9, 0.4, 0.0],
+        "high": [1, 0.6, 0.2],
+    }
     return Series(name, **(values | changes))
 
 

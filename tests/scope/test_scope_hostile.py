@@ -25,7 +25,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
     for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
-SETTINGS = {
+SETTINGS: dict[str, str | bytes] = {
     "a date that is none": "a: 2024-13-45\n",
     "a number without end": "training: {steps: " + "9" * 5000 + "}\n",
     "steps that are none": "training: {steps: .nan}\n",
@@ -101,7 +101,7 @@ def test_bad_settings_spoil_their_own_run_only(name: str, runs: Path) -> None:
     assert not of(found, "runs", "bad")["openable"]
 
 
-LOGS = {
+LOGS: dict[str, str | bytes] = {
     "a number without end": '{"step": 1}\n{"step": ' + "9" * 5000 + "}\n",
     "a large number": '{"step": ' + "9" * 4000 + "}\n",
     "true": '{"step": true, "loss": true}\n',

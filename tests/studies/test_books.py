@@ -74,7 +74,7 @@ def small(name: str, **options: Any) -> Any:
     # Untrained models hardly look at their memories: make what they find count.
     with torch.no_grad():
         for weight in model.parameters():
-            weight *= 2
+            weight.mul_(2)
     return model
 
 
@@ -137,7 +137,7 @@ def test_bits_are_those_of_reading_one_passage_after_the_other(name: str) -> Non
 def test_controls_give_what_the_named_states_give(name: str) -> None:
     model, segment = small(name), 16
     tokens = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (4, 13 * segment)))
-    state = None
+    state: Any = None
     for part in tokens[:, :-segment].split(segment, 1):
         state = model(part, state).state
     last = tokens[:, -segment:]
@@ -156,7 +156,7 @@ def test_controls_give_what_the_named_states_give(name: str) -> None:
 def test_only_what_is_older_than_the_cache_is_exchanged() -> None:
     model = small("infinite")
     tokens = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 96)))
-    state = None
+    state: Any = None
     for part in tokens.split(16, 1):
         state = model(part, state).state
     mixed, blank = tampered(state)["older shuffled"], tampered(state)["older blanked"]

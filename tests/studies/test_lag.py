@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ from mnemoscope.studies.sizes import count, sized, state_bytes
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "parameters": 4000,
     "trained": 4,
     "tested": (1, 4, 8),
@@ -200,7 +200,13 @@ def test_the_page_opens_and_draws_every_figure(published: Published, browser: Br
 
 
 def test_a_mistake_does_not_block_the_folder(tmp_path: Path) -> None:
-    tiny = {**SMALL, "memories": "gru", "steps": 2, "learning_rates": (1e-3,), "seeds": 1}
+    tiny: dict[str, Any] = {
+        **SMALL,
+        "memories": "gru",
+        "steps": 2,
+        "learning_rates": (1e-3,),
+        "seeds": 1,
+    }
     with pytest.raises(UserError, match="did you mean 'gru'"):
         ms.study("lag", out=tmp_path / "a", **{**tiny, "memories": "gruu"})
     threads = torch.get_num_threads()

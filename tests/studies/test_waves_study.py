@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from mnemoscope.studies.waves.page import page
 from mnemoscope.studies.waves.result import Checkpoint, Examined, WavesResult
 from mnemoscope.studies.waves.study import WavesStudy
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "steps": 4,
     "looks": 2,
     "layers": 1,
@@ -96,10 +97,11 @@ def test_a_training_that_diverged_is_counted_and_left_out(published):
     assert [row[-1] for row in table.rows if row[:2] == ["LM", "learned"]] == [0]
 
 
-def with_last(result: WavesResult, objective: str, kind: str, **changes: object) -> WavesResult:
+def with_last(result: WavesResult, objective: str, kind: str, **changes: Any) -> WavesResult:
     """The same result with other numbers at the end of one kind of training."""
 
-    def changed(one: Examined) -> Examined:
+    def changed(one: Examined | None) -> Examined:
+        assert one is not None
         last = replace(one.last, **changes)
         return replace(one, checkpoints=(*one.checkpoints[:-1], last))
 

@@ -114,7 +114,7 @@ def test_held_out_data_are_not_those_of_training(small: Make) -> None:
     score = evaluate(model, config.task, batches=1, size=32, seed=3)
     losses = {}
     for split in ("train", "valid"):
-        batch = config.task.batch(0, 32, seed=3, split=split)  # type: ignore[arg-type]
+        batch = config.task.batch(0, 32, seed=3, split=split)
         logits = model(torch.from_numpy(batch.tokens)).logits.flatten(0, 1)
         losses[split] = float(F.cross_entropy(logits, torch.from_numpy(batch.targets).flatten()))
     assert score.loss == pytest.approx(losses["valid"], rel=1e-5)

@@ -52,7 +52,10 @@ def reference(config: RunConfig, steps: int) -> tuple[Weights, list[float]]:
     model = fresh(config)
     decay = [w for w in model.parameters() if w.dim() >= 2]
     rest = [w for w in model.parameters() if w.dim() < 2]
-    groups = [{"params": decay, "weight_decay": settings.weight_decay}, {"params": rest}]
+    groups: list[dict[str, Any]] = [
+        {"params": decay, "weight_decay": settings.weight_decay},
+        {"params": rest},
+    ]
     adam = torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=0.0, foreach=False)
     state, losses = None, []
     for step in range(steps):

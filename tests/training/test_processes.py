@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import children
 import pytest
 import torch
 from children import PATIENCE, has_step, wait_until
@@ -33,7 +34,7 @@ class Team:
         if config is not None:
             written = str(folder.with_name(f"{folder.name}.yaml"))
             Path(written).write_text(config.to_yaml())
-        script = Path(__file__).with_name("children.py")
+        script = Path(children.__file__)
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         self.process = subprocess.Popen(
             [*torchrun, "--nproc_per_node", "2", script, folder, self.report, written, self.pids],

@@ -17,10 +17,10 @@ import pytest
 import torch
 from children import Child, has_step, wait_until
 
-from mnemoscope.core.errors import UserError
+from mnemoscope.core.errors import InterruptedRunError, UserError
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
-from mnemoscope.training.loop import InterruptedRunError, resume, train
+from mnemoscope.training.loop import resume, train
 from mnemoscope.training.run import Run
 
 Make = Callable[..., RunConfig]
@@ -159,6 +159,11 @@ def stray(folder: Path) -> None:
     folder.rename(folder.with_name(folder.name + ".partial"))
 
 
+def emptied(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "truncated": truncate,
     "weights": flip("model.safetensors", 0.9),
@@ -172,7 +177,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "no facts": lambda folder: (folder / "complete.json").unlink(),
     "no moments": lambda folder: (folder / "optimizer.safetensors").unlink(),
     "no memory": lambda folder: (folder / "memory-0-0.safetensors").unlink(),
-    "empty": lambda folder: [path.unlink() for path in folder.iterdir()] and None,
+    "empty": emptied,
     "partial": stray,
 }
 

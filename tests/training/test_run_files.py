@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from complaints import complaint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from complaints import complaint
 from mnemoscope.core import bounded
 from mnemoscope.core.registry import KINDS, TASKS, find
 from mnemoscope.training import checkpoint, metrics

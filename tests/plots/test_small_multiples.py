@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mnemoscope.core.errors import UserError
@@ -7,7 +9,7 @@ from mnemoscope.plots.figure import Reference, Series, lines
 from mnemoscope.plots.small_multiples import panels
 
 
-def figure(*names: str, **options: object) -> object:
+def figure(*names: str, **options: Any) -> object:
     return lines([Series(name, [1, 2, 4], [1, 2, 3], [0, 1, 2], [2, 3, 4]) for name in names],
                  "age", "bits", log_x=True, **options)  # fmt: skip
 
