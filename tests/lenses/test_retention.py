@@ -15,7 +15,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.retention import lens as retention
 from mnemoscope.lenses.retention.cost import cost, flops
-from mnemoscope.lenses.retention.episodes import RetentionOptions, Spelling, questions
+from mnemoscope.lenses.retention.episodes import RetentionOptions, Spelling, curve_points
 from mnemoscope.lenses.retention.lens import Retention, recalled
 from mnemoscope.lenses.retention.result import RetentionResult
 from mnemoscope.open import Stream, open_stream
@@ -126,7 +126,7 @@ def test_where_curves_fall(bits: list[float], half_life: float, horizon: float) 
 
 
 def test_pairs_are_asked_once_and_ages_are_kept() -> None:
-    for question in questions(TASK, RetentionOptions.make(**FEW, ages=(1, 3, 40))):
+    for question in curve_points(TASK, RetentionOptions.make(**FEW, ages=(1, 3, 40))):
         batch = question.task.batch(0, 8, seed=0)
         for tokens, targets in zip(batch.tokens, batch.targets, strict=True):
             asked = tokens[targets >= 0].tolist()

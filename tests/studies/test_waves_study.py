@@ -22,7 +22,7 @@ from mnemoscope.studies.waves.study import WavesStudy
 
 SMALL: dict[str, Any] = {
     "steps": 4,
-    "looks": 2,
+    "checkpoints": 2,
     "layers": 1,
     "width": 8,
     "heads": 2,
@@ -164,7 +164,7 @@ def test_a_text_can_be_learnt_and_a_real_model_measured(tmp_path: Path):
     )  # fmt: skip
     done = ms.study(
         "waves", out=tmp_path / "s", jobs=1,
-        **{**SMALL, "steps": 1, "looks": 1, "positions": "none", "real": str(run.folder)},
+        **{**SMALL, "steps": 1, "checkpoints": 1, "positions": "none", "real": str(run.folder)},
         source=str(tmp_path / "text.txt"), real_length=40, real_texts=8,
     )  # fmt: skip
     assert done.result.real.model == "run"

@@ -23,7 +23,7 @@ from mnemoscope.studies.patterns.result import DRAWN, PatternsResult
 from mnemoscope.studies.study import Page
 
 
-class Reading(Contest):
+class Patterns(Contest):
     """Options of the study; presets change them."""
 
     title: ClassVar[str] = "Sparse patterns on text"

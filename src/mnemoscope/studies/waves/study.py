@@ -50,7 +50,7 @@ class WavesStudy(Study):
             "lr": 1e-3,
             "warmup": 2000,
             "texts": 200,
-            "looks": 10,
+            "checkpoints": 10,
         },
     }
 
@@ -78,7 +78,7 @@ class WavesStudy(Study):
     lr: float = Field(3e-3, gt=0, description="highest learning rate")
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
     seeds: int = Field(3, ge=1, description="trainings per kind")
-    looks: int = Field(
+    checkpoints: int = Field(
         4, ge=1, description="checkpoints at which a model is measured, the last at its end"
     )
     texts: int = Field(100, ge=4, description="held-out passages that are read at a checkpoint")
@@ -147,7 +147,7 @@ class WavesStudy(Study):
             context=self.length,
             causal=objective == "LM",
         )
-        every = max(1, self.steps // self.looks)
+        every = max(1, self.steps // self.checkpoints)
         training = Training.make(
             steps=self.steps,
             batch=self.batch,
@@ -157,7 +157,7 @@ class WavesStudy(Study):
             evaluate_every=every,
             evaluate_batches=8,
             checkpoint_every=every,
-            keep=self.looks + 1,
+            keep=self.checkpoints + 1,
             device=self.device,
         )
         name = "delayed_answer" if self.source is None else "masked_lm"
