@@ -90,7 +90,7 @@ def test_its_size_is_that_of_its_file_and_it_goes_on_from_there(
     assert state.nbytes == 2 * stream.read(words(1, BEFORE), segment=SEGMENT).state.nbytes
 
 
-def test_declared_sizes() -> None:
+def test_states_of_memories_have_the_size_of_their_formula() -> None:
     """What a formula would say, for those that have one."""
 
     def after(name: str, tokens: int, **options: Any) -> int:

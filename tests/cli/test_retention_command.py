@@ -58,7 +58,7 @@ def test_any_model_can_be_asked(name: str, home: Path, tmp_path: Path) -> None:
         assert (out / "figures" / f"{figure}.csv").is_file()
 
 
-def test_models_side_by_side(home: Path, tmp_path: Path) -> None:
+def test_models_are_asked_side_by_side(home: Path, tmp_path: Path) -> None:
     models = ["--model", str(home / "recall"), "--model", str(home / "recall")]
     assert run("lens", "retention", *models, "--out", str(tmp_path / "s"), *FEW.split()) == 0
     assert "recall (2)" in (tmp_path / "s" / "figures" / "recall-by-age.csv").read_text()
@@ -89,7 +89,9 @@ def test_retention_refuses_wrong_options_and_models_in_one_message(
     assert not Path(out).exists()
 
 
-def test_what_is_carried(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_state_shows_what_is_carried(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sources = ["lstm", str(home / "recall"), str(home / "gpt2")]
     assert run("state", *sources, "--tokens", "20", "--segment", "7") == 0
     said = capsys.readouterr().out

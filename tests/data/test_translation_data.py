@@ -54,7 +54,7 @@ def test_hugging_face_columns_and_dicts(tmp_path, monkeypatch):
         read_pairs("hf:owner/pairs", ("en", "fr"))
 
 
-def test_what_cannot_be_read(tmp_path, caplog):
+def test_a_corpus_that_cannot_be_read_is_refused(tmp_path, caplog):
     with pytest.raises(UserError, match="there is no file"):
         read_pairs(str(tmp_path / "nothing.tsv"))
     with pytest.raises(UserError, match=r"line 2 of .* has 1 column"):

@@ -237,7 +237,7 @@ def test_the_shift_by_r_depends_on_a_basis_that_scores_do_not_see():
     assert np.ptp(paper_shift(query, key, positions, draws=6)) > 0.01
 
 
-def test_small_statistics():
+def test_small_statistics_of_heads():
     assert weighted_median(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 5.0])) == 2
     assert math.isnan(weighted_median(np.array([1.0]), np.array([0.0])))
     rising = np.arange(8.0)

@@ -119,7 +119,7 @@ def test_intervals_hold_the_estimate_and_shrink_with_episodes() -> None:
         ([0, 0, 0, 0.05], 0, 0),
     ],
 )
-def test_where_curves_fall(bits: list[float], half_life: float, horizon: float) -> None:
+def test_where_retention_curves_fall(bits: list[float], half_life: float, horizon: float) -> None:
     ages, found = (2, 4, 8, 16), np.array(bits, dtype=float)
     assert retention._half_life(ages, found, 0.1) == pytest.approx(half_life)
     assert retention._horizon(ages, found, 0.1) == pytest.approx(horizon)

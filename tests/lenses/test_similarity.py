@@ -134,7 +134,7 @@ def turn(rng: np.random.Generator, size: int) -> np.ndarray:
 
 @settings(max_examples=15)
 @given(seeds)
-def test_invariances(seed):
+def test_similarity_has_the_invariances_it_promises(seed):
     x, y = pair(seed % 50)
     rng = np.random.default_rng(seed)
     base = measure(x, y).distance

@@ -170,6 +170,6 @@ def test_output_projections_shrink_with_depth() -> None:
         ({"width": 12, "heads": 4}, "rotary positions turn pairs"),
     ],
 )
-def test_mistakes_in_a_sparse_config(options: dict[str, Any], message: str) -> None:
+def test_mistakes_in_a_sparse_config_are_explained(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Sparse.make(vocab=5, **options)

@@ -55,7 +55,7 @@ def test_outputs_and_gradients_are_those_of_masked_attention(
 
 
 @pytest.mark.parametrize("name", ["strided", "fixed"])
-def test_long_and_ragged(name: str) -> None:
+def test_long_and_ragged_sequences_agree_with_masked_attention(name: str) -> None:
     pattern, given = Pattern.parse(name, 64, 8), draw(1, 1, 2011, 8)
     fast = with_slopes(partial(attend, pattern=pattern), given)
     slow = with_slopes(partial(attend_masked, pattern=pattern), given)
@@ -65,7 +65,7 @@ def test_long_and_ragged(name: str) -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("name", ["local", "column", "summary", "strided", "fixed"])
-def test_gradcheck(name: str, dropout: float) -> None:
+def test_gradients_of_sparse_kernels_pass_gradcheck(name: str, dropout: float) -> None:
     pattern = Pattern.parse(name, 3, 1)
 
     def attention(*given: Tensor) -> Tensor:

@@ -131,6 +131,6 @@ def test_no_text_is_read_as_markup():
         (lambda: figure.heatmap(np.eye(2), "ab", "abc", "x", "y", "z"), "3 row and 2 column"),
     ],
 )
-def test_mistakes_are_explained(draw, message):
+def test_mistakes_in_a_figure_are_explained(draw, message):
     with pytest.raises(UserError, match=message):
         draw()

@@ -127,7 +127,7 @@ def test_a_bad_log_spoils_its_own_run_only(name: str, runs: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["config.yaml", "metrics.jsonl", "vocabulary.json", "report.html"])
-def test_what_is_no_file_is_not_waited_for(file: str, runs: Path) -> None:
+def test_a_file_for_the_page_that_is_none_is_not_waited_for(file: str, runs: Path) -> None:
     for name in ("pipe", "socket", "folder", "dangling", "circle"):
         shutil.copytree(runs / "good", runs / name)
         (runs / name / file).unlink(missing_ok=True)
@@ -226,7 +226,7 @@ def test_no_code_is_imported_that_a_file_names(runs: Path, monkeypatch: pytest.M
     look(runs)
 
 
-def test_texts_that_are_none(tmp_path: Path) -> None:
+def test_texts_for_the_page_that_are_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     (tmp_path / "folder.txt").mkdir()
     with open(os.fsencode(tmp_path) + b"/caf\xe9.txt", "w") as file:

@@ -78,7 +78,7 @@ def small(name: str, **options: Any) -> Any:
     return model
 
 
-def test_study_leaves_its_page_its_result_and_its_numbers(published: Published) -> None:
+def test_books_leaves_its_page_its_result_and_its_numbers(published: Published) -> None:
     folder = published.page.parent
     kept = json.loads((folder / "result.json").read_text())["result"]
     assert from_plain(BooksResult, kept) == published.result
@@ -97,9 +97,7 @@ def test_a_model_without_memory_loses_nothing_with_its_state(published: Publishe
         assert one.outcome.state_bytes > 0 or one.model == "none"
 
 
-def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
-    published: Published, tmp_path: Path
-) -> None:
+def test_books_cut_off_goes_on_to_the_same_result(published: Published, tmp_path: Path) -> None:
     folder = tmp_path / "half"
     shutil.copytree(published.page.parent, folder)
     (folder / "result.json").unlink()

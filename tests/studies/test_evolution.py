@@ -224,7 +224,7 @@ def test_numbers_on_the_page_of_evolution_are_those_of_its_result():
     assert part(sections, "What was trained").rows[0] == ["MT", 300, 1.5, 2.5, 0]
 
 
-def test_a_training_that_diverged_is_counted_and_left_out():
+def test_a_training_of_evolution_that_diverged_is_left_out():
     whole = made()
     first = replace(whole.trials[0], outcome=Diverged("the loss is nan"))
     distances = tuple(one for one in whole.distances if first.run not in (one.left, one.right))

@@ -105,9 +105,7 @@ def test_pages_on_the_way_say_what_is_missing(
     assert all(section.title != "Not finished" for section in last)
 
 
-def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
-    published: Published, tmp_path: Path
-) -> None:
+def test_retention_cut_off_goes_on_to_the_same_result(published: Published, tmp_path: Path) -> None:
     folder = tmp_path / "half"
     shutil.copytree(published.page.parent, folder)
     (folder / "result.json").unlink()

@@ -89,7 +89,7 @@ def test_the_page_is_drawn_from_json_and_has_its_numbers(published):
     )
 
 
-def test_a_training_that_diverged_is_counted_and_left_out(published):
+def test_a_training_of_waves_that_diverged_is_left_out(published):
     result = published.result
     lost = replace(result.of("LM", "none")[0], seed=1, examined=None)
     table = part(replace(result, trials=(*result.trials, lost)), "What was trained")

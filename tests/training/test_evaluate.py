@@ -67,7 +67,7 @@ def test_a_model_that_knows_nothing() -> None:
 
 
 @given(st.floats(0, 20), st.integers(2, 10_000))
-def test_bits(loss: float, choices: int) -> None:
+def test_bits_are_what_guessing_costs_more(loss: float, choices: int) -> None:
     bits = Score(loss, 0.5, 1).bits(choices)
     assert 0 <= bits <= math.log2(choices)
     # In nats: what guessing costs less what the answer cost.
@@ -76,7 +76,7 @@ def test_bits(loss: float, choices: int) -> None:
 
 @pytest.mark.parametrize("memory", ["gru", "transformer"])
 @torch.no_grad()
-def test_a_text_is_read_on(small: Make, memory: str) -> None:
+def test_evaluation_reads_a_text_on(small: Make, memory: str) -> None:
     config = small("text", memory)
     assert isinstance(config.task, Text)
     torch.manual_seed(0)

@@ -107,7 +107,7 @@ def trained(config: RunConfig, folder: Path) -> Weights:
     ],
     ids=["plain", "smoothed", "decayed", "segments", "text"],
 )
-def test_it_is_the_plain_loop(
+def test_training_is_the_plain_loop(
     small: Make, tmp_path: Path, memory: str, options: dict[str, Any]
 ) -> None:
     config = small(memory=memory, steps=6, **options)
@@ -258,7 +258,7 @@ def test_only_matrices_decay(small: Make) -> None:
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("task", ["copy", "text"])
-def test_bfloat16(small: Make, tmp_path: Path, memory: str, task: str) -> None:
+def test_training_in_bfloat16(small: Make, tmp_path: Path, memory: str, task: str) -> None:
     options = {"steps": 10, "segment": 4, "tbptt": 2}
     low = train(small(task, memory, **options, precision="bfloat16"), tmp_path / "low")
     full = train(small(task, memory, **options), tmp_path / "full")

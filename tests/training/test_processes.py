@@ -57,7 +57,7 @@ class Team:
         self.end()
 
 
-def test_two_processes(
+def test_two_processes_train_as_one(
     small: Make, tmp_path: Path, measured: Callable[[Path], list[dict[str, Any]]]
 ) -> None:
     config = small("text", "lstm", steps=60, checkpoint_every=5, evaluate_every=20)

@@ -53,7 +53,7 @@ def steps(run: Path) -> list[int]:
     return sorted(int(path.name[5:]) for path in (run / "checkpoints").glob("step-????????"))
 
 
-def test_killed_again_and_again(
+def test_a_run_killed_again_and_again_goes_on(
     config: RunConfig, whole: Run, tmp_path: Path, measured: Measured
 ) -> None:
     folder = tmp_path / "run"
@@ -113,7 +113,7 @@ def test_killed_while_a_checkpoint_is_written(small: Make, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_politely(small: Make, tmp_path: Path, number: int) -> None:
+def test_a_run_stopped_politely_goes_on(small: Make, tmp_path: Path, number: int) -> None:
     config = small("text", "lstm", steps=400, dropout=0.2, checkpoint_every=150)
     folder = tmp_path / "run"
     child = Child.start(folder, config.to_yaml())
@@ -238,7 +238,7 @@ def test_not_a_bit_of_a_checkpoint_can_change_unnoticed(tmp_path: Path) -> None:
     assert checkpoint.load(folder).step == 3
 
 
-def test_all_checkpoints_damaged(
+def test_a_run_with_all_checkpoints_damaged_is_refused(
     stopped: tuple[Path, Run],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,

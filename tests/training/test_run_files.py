@@ -122,7 +122,7 @@ def test_a_config_that_is_none_is_explained(run: Path, content: bytes, said: str
 
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "text.digest", "vocabulary.json"])
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_what_is_no_file_is_not_waited_for(run: Path, name: str, kind: str) -> None:
+def test_a_file_of_a_run_that_is_none_is_not_waited_for(run: Path, name: str, kind: str) -> None:
     (run / name).unlink()
     (run / "model.safetensors").unlink()
     if kind == "folder":

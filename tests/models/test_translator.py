@@ -67,7 +67,7 @@ def translator(run) -> Translator:
     return ms.translator(run.folder)
 
 
-def test_it_has_learnt_what_it_was_taught(run, translator):
+def test_a_translator_has_learnt_what_it_was_taught(run, translator):
     assert run.metrics()[-1]["valid_accuracy"] > 0.98
     (best,), (empty,), (other,) = translator(["nine  eight one six ", " ", "two two seven three"])
     assert (best.text, empty.text, other.text) == (
@@ -324,7 +324,7 @@ def test_score_shows_bleu_and_its_signature(run, said):
         (["RUN", "x " * 10_000], "one sentence a line"),
     ],
 )
-def test_mistakes_are_explained(run, words, told, capsys):
+def test_mistakes_in_translating_are_explained(run, words, told, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["translate", *(str(run.folder) if word == "RUN" else word for word in words)])
     assert ended.value.code == 2
