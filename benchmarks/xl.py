@@ -14,7 +14,7 @@ from mnemoscope.memories.layer import Context
 from mnemoscope.memories.positions import waves
 from mnemoscope.memories.transformer_xl.attention import RelativeAttention
 from mnemoscope.memories.transformer_xl.config import TransformerXL
-from mnemoscope.memories.transformer_xl.state import CacheState, LayerState
+from mnemoscope.memories.transformer_xl.state import LayerInputs, LayerState
 
 TITLE = "Attention by distance over a cache: our layer against the textbook"
 SETTING = (
@@ -55,7 +55,7 @@ def _compare(key: str, batch: int, new: int, cached: int, learn: bool, rounds: i
 
     def ours() -> Tensor:
         found: Tensor = layer(
-            inputs, LayerState(CacheState(past)), Context(mask=None, rotation=None)
+            inputs, LayerState(LayerInputs(past)), Context(mask=None, rotation=None)
         )[0]
         return found
 

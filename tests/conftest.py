@@ -10,11 +10,11 @@ import inspect
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-
 from instructions import INSTRUCTIONS, LIMITS
 
 if TYPE_CHECKING:
@@ -48,17 +48,30 @@ OFFLINE = (
 )
 
 
+# What `make check` leaves out: whole trainings, processes of their own, pages and pictures.
+# By folder or file below tests/; all the rest takes about a minute of one processor.
+SLOW = (
+    *("benchmarks", "cli", "compatibility", "docs", "huggingface", "scope", "studies"),
+    *("lenses", "models/test_translator.py", "test_doctor.py", "test_fresh_process.py"),
+    *("test_imports.py", "test_instructions.py", "test_open.py", "test_shipped.py"),
+    *("training/test_processes.py", "training/test_resume.py", "training/test_training_errors.py"),
+)
+TESTS = Path(__file__).parent
+
+
 def pytest_report_header() -> str:
     kind = torch.backends.cpu.get_cpu_capability()
     return f"instructions: {kind}, limited to {INSTRUCTIONS}; threads of torch: {THREADS}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever compares bit for bit has to hold on every processor: nobody has to remember."""
+    """Nobody has to remember: what compares bit for bit is exact, what is listed above slow."""
     for item in items:
         source = inspect.getsource(item.function) if isinstance(item, pytest.Function) else ""
         if "torch.equal(" in source or "rtol=0, atol=0)" in source:
             item.add_marker(pytest.mark.exact)
+        if any(item.path.is_relative_to(TESTS / slow) for slow in SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import torch
-
 from carriers import MEMORIES, VOCAB, causal, document_memory, infinite_memory, words
 from complaints import complaint
+
 from mnemoscope.fresh_process import Case, _continue, check_in_fresh_process
 from mnemoscope.memories.rnn import RNNState
 from mnemoscope.memories.state import write_tensors

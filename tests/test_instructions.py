@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from instructions import INSTRUCTIONS, LIMITS
 
 # What torch, MKL and oneDNN call the instructions that each limit leaves.

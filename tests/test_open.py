@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-
-import mnemoscope as ms
 from carriers import (
     ATTACHED,
     CAUSAL,
@@ -21,6 +19,8 @@ from carriers import (
     infinite_memory,
     words,
 )
+
+import mnemoscope as ms
 from mnemoscope.core.errors import UserError
 from mnemoscope.memories.lstm import LSTM
 from mnemoscope.memories.state import State, StreamState
@@ -90,7 +90,7 @@ def test_its_size_is_that_of_its_file_and_it_goes_on_from_there(
     assert state.nbytes == 2 * stream.read(words(1, BEFORE), segment=SEGMENT).state.nbytes
 
 
-def test_declared_sizes() -> None:
+def test_states_of_memories_have_the_size_of_their_formula() -> None:
     """What a formula would say, for those that have one."""
 
     def after(name: str, tokens: int, **options: Any) -> int:

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
-
 from complaints import complaint
+
 from mnemoscope import shipped
 from mnemoscope.cli import main
 from mnemoscope.core.data import to_plain

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import mnemoscope
-from mnemoscope.core.registry import ATTACHED, KINDS, find
+from mnemoscope.core.registry import ATTACHED, KINDS, load, options_of
 
 CODE = Path(mnemoscope.__file__).parent
 # Not these, as a name of their own or as the last word of one, but the field's words.
@@ -57,8 +57,11 @@ PRIVATE = {
 }
 # In another sense than the table means.
 ALLOWED = {
+    "lens occurrences --words": "words of the text whose occurrences are compared",
     "publish.Published": "a study that was published, not a reference figure",
-    "horizon": "the age where retention ends",
+    "cli.documents.words": "words of the vocabulary that an entry makes likelier",
+    "huggingface.documents.contexts.words": "words of the vocabulary that an entry makes likelier",
+    "huggingface.documents.contexts.Words": "words of the vocabulary that an entry makes likelier",
 }
 
 
@@ -97,14 +100,22 @@ def test_no_class_has_a_private_word_in_its_name() -> None:
 
 
 def test_no_option_has_a_private_name() -> None:
-    options = [
-        f"{kind} {name} --{option}"
-        for kind in ("memory", "translator", "encoder", "task", "study")
-        for name in KINDS[kind]
-        for option in find(kind, name).model_fields
-        if option in PRIVATE
+    kinds = {f"{kind} {name}": options_of(kind, name) for kind in KINDS for name in KINDS[kind]}
+    kinds |= {f"attached {name}": load(entry.path) for name, entry in ATTACHED.items()}
+    options = {f"{name} --{one}": one for name, kind in kinds.items() for one in kind.model_fields}
+    assert [what for what, one in options.items() if one in PRIVATE and what not in ALLOWED] == []
+
+
+def test_no_parameter_of_a_command_has_a_private_name() -> None:
+    wrong = [
+        f"{path.stem} {node.name} --{given.arg}"
+        for path in sorted((CODE / "cli").glob("*.py"))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+        for given in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        if given.arg in PRIVATE
     ]
-    assert options == []
+    assert wrong == []
 
 
 def test_nothing_that_can_be_typed_has_a_private_name() -> None:

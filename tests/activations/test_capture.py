@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_models import LAYERS, VOCAB, WIDTH, tiny
 
 import mnemoscope as ms
 from mnemoscope.activations.capture import capture, side_by_side
@@ -15,7 +16,6 @@ from mnemoscope.activations.sites import canonical
 from mnemoscope.activations.store import save, saved
 from mnemoscope.core.errors import UserError
 from mnemoscope.open import open_reader
-from tiny_models import LAYERS, VOCAB, WIDTH, tiny
 
 ALL = ["embeddings", "layer.*.out", "layer.*.attention.?"]
 
@@ -156,8 +156,8 @@ def test_what_is_saved_comes_back_the_same(tmp_path: Path, tokens, caplog):
         joined = np.concatenate([getattr(one, column) for one in direct])
         assert np.array_equal(joined, np.concatenate([getattr(one, column) for one in back]))
     for name in direct[0].sites:
-        joined = torch.cat([one.sites[name] for one in direct])
-        assert torch.equal(joined, torch.cat([one.sites[name] for one in back]))
+        whole = torch.cat([one.sites[name] for one in direct])
+        assert torch.equal(whole, torch.cat([one.sites[name] for one in back]))
     with pytest.raises(UserError, match="exists already"):
         save(model, texts, tmp_path / "kept", sites="layer.*.out")
     with pytest.raises(UserError, match="nothing that was captured"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from complaints import complaint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mnemoscope as ms
-from complaints import complaint
 from mnemoscope.activations.store import save, saved
 
 ANYTHING = st.binary(max_size=60) | st.text(alphabet='[]",layer.012out/ ', max_size=40).map(

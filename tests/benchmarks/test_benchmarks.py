@@ -39,7 +39,7 @@ def test_an_unknown_name_is_refused_with_the_likely_one():
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_it_runs_at_a_tiny_size_and_gives_the_rows_that_are_written_down(name):
+def test_a_benchmark_runs_at_a_tiny_size_and_gives_the_rows_that_are_written_down(name):
     benchmark = importlib.import_module(BENCHMARKS[name])
     assert benchmark.TITLE
     assert benchmark.SETTING

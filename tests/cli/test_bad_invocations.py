@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import invocation_server
 import pytest
 from invocation_files import LETTERS
 
@@ -41,7 +42,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.made = folder / "made"
         self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "invocation_server.py"), str(folder)],
+            [sys.executable, invocation_server.__file__, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -172,7 +172,7 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
         (["study", "lag", "--seeds", "0"], "seeds: input should be greater than"),
     ],
 )
-def test_mistakes_are_explained(
+def test_mistakes_on_the_command_line_are_explained(
     words: list[str],
     told: str,
     tmp_path: Path,
@@ -183,7 +183,7 @@ def test_mistakes_are_explained(
     assert told in refused(capsys, *words)
 
 
-def test_bad_files_and_folders_are_explained(
+def test_bad_files_and_folders_on_the_command_line_are_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

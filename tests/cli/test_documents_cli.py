@@ -105,7 +105,7 @@ def test_fit_look_ask_and_forget(
         (["--folder", "no/texts"], "there is no file or folder no/texts"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_mistakes_about_documents_are_one_line(
     options: list[str],
     message: str,
     model: str,
@@ -135,7 +135,7 @@ def no_weights(model: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def test_mistakes_show_before_weights_are_read(
+def test_mistakes_about_documents_show_before_weights_are_read(
     no_weights: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()

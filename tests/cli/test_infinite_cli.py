@@ -56,7 +56,7 @@ def run(*arguments: str) -> int:
     "options",
     [["--basis", "8", "--steps", "3"], ["--basis", "8", "--steps", "2", "--learn", "all"]],
 )
-def test_fit_and_worth(
+def test_an_infinite_memory_is_fitted_and_its_worth_shown(
     home: Path, tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     memory, text = str(tmp_path / "memory"), str(home / "one.txt")
@@ -112,7 +112,7 @@ def test_a_cache_needs_no_training(
         (["--rows", "0", "--window", "8"], "--rows must be from 1 to"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_mistakes_about_infinite_memories_are_one_line(
     options: list[str],
     message: str,
     home: Path,

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-
 from complaints import complaint
+
 from mnemoscope.cli import STOPPED
 from mnemoscope.training import loop
 from mnemoscope.training.config import RunConfig

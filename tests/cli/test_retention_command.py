@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on recall, one on text, and a Hugging Face model."""
     transformers = pytest.importorskip("transformers")
     home = tmp_path_factory.mktemp("retention")
-    shape = {"keys": 4, "values": 4, "pairs": 2, "queries": 2, "length": 12, "width": 8}
+    shape: dict[str, Any] = {
+        "keys": 4,
+        "values": 4,
+        "pairs": 2,
+        "queries": 2,
+        "length": 12,
+        "width": 8,
+    }
     ms.train("recall", "gru", home / "recall", steps=1, **shape)
     (home / "text.txt").write_text("the cat saw the dog and the dog saw the cat again " * 400)
     ms.train("text", "lstm", home / "text", source=str(home / "text.txt"), steps=1, width=8,
@@ -50,7 +58,7 @@ def test_any_model_can_be_asked(name: str, home: Path, tmp_path: Path) -> None:
         assert (out / "figures" / f"{figure}.csv").is_file()
 
 
-def test_models_side_by_side(home: Path, tmp_path: Path) -> None:
+def test_models_are_asked_side_by_side(home: Path, tmp_path: Path) -> None:
     models = ["--model", str(home / "recall"), "--model", str(home / "recall")]
     assert run("lens", "retention", *models, "--out", str(tmp_path / "s"), *FEW.split()) == 0
     assert "recall (2)" in (tmp_path / "s" / "figures" / "recall-by-age.csv").read_text()
@@ -81,7 +89,9 @@ def test_retention_refuses_wrong_options_and_models_in_one_message(
     assert not Path(out).exists()
 
 
-def test_what_is_carried(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_state_shows_what_is_carried(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sources = ["lstm", str(home / "recall"), str(home / "gpt2")]
     assert run("state", *sources, "--tokens", "20", "--segment", "7") == 0
     said = capsys.readouterr().out

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -79,7 +80,7 @@ def test_a_finished_run_opens(home: Path) -> None:
 @pytest.mark.parametrize("name", STATES)
 def test_a_state_goes_on(home: Path, name: str) -> None:
     known = load_file(f"goes-on-{name}.safetensors")
-    options = {**OPTIONS.get(name, {}), "vocab": 11, "width": 8, "layers": 1}
+    options: dict[str, Any] = {**OPTIONS.get(name, {}), "vocab": 11, "width": 8, "layers": 1}
     if name == "infinite":
         options |= {"heads": 2, "cached": 4, "chunk": 4, "basis": 6, "sticky": True}
     if name in STATES[8:]:
@@ -130,5 +131,10 @@ def test_a_study_that_was_cut_off_ends_with_the_same_numbers(home: Path) -> None
         assert one.asked.accuracy == other.asked.accuracy
 
 
-STUDY = {"memories": ("gru", "lstm"), "parameters": 1000, "trained": 2, "tested": (1, 2)}
+STUDY: dict[str, Any] = {
+    "memories": ("gru", "lstm"),
+    "parameters": 1000,
+    "trained": 2,
+    "tested": (1, 2),
+}
 STUDY |= {"steps": 3, "batch": 2, "learning_rates": (1e-2,), "episodes": 4}

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from complaints import complaint
 from hypothesis import given
 from hypothesis import strategies as st
 
-from complaints import complaint
 from mnemoscope.core.bounded import (
     MOST_TEXT,
     digest,

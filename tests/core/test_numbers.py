@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from complaints import complaint
 
 import mnemoscope as ms
-from complaints import complaint
 from mnemoscope.core import capacity
 from mnemoscope.core.registry import KINDS, find
 from mnemoscope.data.documents import read_documents
@@ -63,7 +64,8 @@ def test_a_default_never_conflicts_with_what_was_given() -> None:
     assert Sparse.make(vocab=9, stride=4).summaries == 4
     assert Sparse.make(vocab=9, stride="4").summaries == 4
     assert Sparse.make(vocab=9).summaries == 8
-    assert ms.build("sparse", vocab=9, stride=4, width=8).config.summaries == 4
+    built: Any = ms.build("sparse", vocab=9, stride=4, width=8).config
+    assert built.summaries == 4
     said = complaint(lambda: Sparse.make(vocab=9, stride=4, summaries=8))
     assert said is not None
     assert "between 1 and stride summaries" in said
@@ -78,10 +80,10 @@ def test_parameters_are_estimated_from_the_config(kind: str) -> None:
         for options in ({"width": 64}, {"width": 128, "layers": 3}, {"vocab": 5000, "width": 16}):
             config = find(kind, name).make(**{"vocab": 200, **source, **options})
             assert 0.7 < footprint.parameters(config) / count(config) < 1.2, (name, options)
-    for options in ({"tied": True}, {"positions": "learned", "context": 5000}):
+    for more in ({"tied": True}, {"positions": "learned", "context": 5000}):
         if kind == "memory":
-            config = find(kind, "transformer").make(vocab=900, **options)
-            assert 0.9 < footprint.parameters(config) / count(config) < 1.1, options
+            config = find(kind, "transformer").make(vocab=900, **more)
+            assert 0.9 < footprint.parameters(config) / count(config) < 1.1, more
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_a_pipe_is_no_source(tmp_path: Path) -> None:
 
 def test_a_source_whose_name_no_system_takes(tmp_path: Path) -> None:
     for name in ("x" * 300, "~nobody-at-all/x", f"{tmp_path}/none"):
-        assert complaint(lambda name=name: read_documents(name)) is not None
+        assert complaint(partial(read_documents, name)) is not None
 
 
 def test_yaml_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 import torch
+from complaints import complaint
 
 import mnemoscope as ms
-from complaints import complaint
 from mnemoscope.cli import main
 from mnemoscope.core.trust import UntrustedError, trusted, trusting
 from mnemoscope.fresh_process import Case, check_in_fresh_process

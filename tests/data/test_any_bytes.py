@@ -10,15 +10,16 @@ import struct
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from complaints import complaint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from complaints import complaint
 from mnemoscope.data import packed
 from mnemoscope.data.documents import read_documents
 from mnemoscope.data.images import Images
@@ -65,7 +66,7 @@ BYTES = CONTENT | CONTENT.map(lambda plain: gzip.compress(plain, mtime=0)).flatm
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(content=BYTES, name=st.sampled_from(["a", "a.txt", "a.gz", "a.tsv"]))
 @pytest.mark.parametrize("reader", READERS)
-def test_any_bytes(reader: str, content: bytes, name: str, home: Path) -> None:
+def test_any_bytes_are_read_or_refused(reader: str, content: bytes, name: str, home: Path) -> None:
     path = home / reader / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
@@ -110,7 +111,9 @@ def pictures() -> dict[str, bytes]:
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_any_picture(data: st.DataObject, pictures: dict[str, bytes], home: Path) -> None:
+def test_any_picture_is_read_or_refused(
+    data: st.DataObject, pictures: dict[str, bytes], home: Path
+) -> None:
     folder = home / "pictures"
     folder.mkdir(exist_ok=True)
     kind = data.draw(st.sampled_from(sorted(pictures)))
@@ -164,7 +167,7 @@ def test_a_small_file_that_holds_a_great_deal_is_refused(
     (tmp_path / "large").write_bytes(b"a" * ((1 << 20) + 1))
     for name in ("bomb.gz", "large"):
         tracemalloc.start()
-        said = complaint(lambda name=name: READERS[reader](tmp_path / name))
+        said = complaint(partial(READERS[reader], tmp_path / name))
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert said is not None
@@ -191,13 +194,13 @@ PLAIN = st.recursive(
     unit=st.sampled_from(["bytes", "characters", "bpe"]) | PLAIN,
     content=PLAIN | st.just({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}),
 )
-def test_any_vocabulary(unit: Any, content: Any, home: Path) -> None:
+def test_any_vocabulary_file_is_read_or_refused(unit: Any, content: Any, home: Path) -> None:
     (home / "words.json").write_text(json.dumps({"unit": unit, "content": content}))
     said = complaint(lambda: Vocabulary.load(home / "words.json"))
     assert said is None or "\n" not in said
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "9" * 10_000, "[]", "{}", '"unit content"', ""])
-def test_no_vocabulary(content: str, tmp_path: Path) -> None:
+def test_a_file_without_a_vocabulary_is_refused(content: str, tmp_path: Path) -> None:
     (tmp_path / "words.json").write_text(content)
     assert complaint(lambda: Vocabulary.load(tmp_path / "words.json")) is not None

@@ -109,7 +109,7 @@ def test_registered_tasks_build_from_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_option_is_explained(name: str) -> None:
+def test_every_option_of_a_task_is_explained(name: str) -> None:
     assert all(meaning for *_, meaning in find("task", name).options())
 
 

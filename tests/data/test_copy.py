@@ -11,7 +11,7 @@ from mnemoscope.data.batch import NO_QUESTION, Batch, Task
 from mnemoscope.data.copy import Copy
 
 
-def test_the_drawn_example(
+def test_the_drawn_example_of_copy(
     drawing: Callable[[type[Task]], list[str]], as_drawn: Callable[[Batch], list[str]]
 ) -> None:
     assert as_drawn(Copy(symbols=8, items=2, lag=4).batch(0, 1, seed=0)) == drawing(Copy)
@@ -71,7 +71,7 @@ def test_at_fixes_the_lag_and_keeps_the_rest() -> None:
         ({"lags": 4}, "did you mean 'lag'"),
     ],
 )
-def test_mistakes_are_explained(values: dict[str, int], message: str) -> None:
+def test_mistakes_in_copy_are_explained(values: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Copy.make(**values)
 

@@ -24,7 +24,7 @@ def images() -> np.ndarray:
     return np.random.default_rng(0).integers(256, size=(20, 3, 5), dtype=np.uint8)
 
 
-def test_the_drawing_is_right(tmp_path: Path, drawing, as_drawn) -> None:
+def test_the_drawn_example_of_images(tmp_path: Path, drawing, as_drawn) -> None:
     image = np.array([[0, 255], [100, 160]], dtype=np.uint8)
     path = write_idx(tmp_path / "a", np.stack([image] * 4))
     assert as_drawn(Images(source=str(path), levels=4).batch(0, 2, seed=0)) == drawing(Images)
@@ -75,7 +75,7 @@ def test_a_folder_of_pictures_is_cut_square(tmp_path: Path, colour: bool) -> Non
         assert (pixels == ((200, 100, 0) if colour else 118)).all()
 
 
-def test_mistakes_are_named(tmp_path: Path, images: np.ndarray) -> None:
+def test_mistakes_in_images_are_explained(tmp_path: Path, images: np.ndarray) -> None:
     def refuse(source: Path | str, message: str) -> None:
         with pytest.raises(UserError, match=message):
             _ = Images(source=str(source)).shape
@@ -97,7 +97,7 @@ def test_mistakes_are_named(tmp_path: Path, images: np.ndarray) -> None:
     refuse(tmp_path, "cannot read the image .*bad.png")
 
 
-def test_fashion_mnist() -> None:
+def test_fashion_mnist_is_read() -> None:
     if not SHARED.is_dir():
         pytest.skip(f"no Fashion-MNIST at {SHARED}")
     task = Images(source=str(SHARED))

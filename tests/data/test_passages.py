@@ -19,7 +19,7 @@ def test_passages_are_pieces_of_the_text(tmp_path: Path) -> None:
         assert all(task.vocabulary.decode(row) in text for row in batch.tokens)
 
 
-def test_the_drawing_is_right(tmp_path: Path, drawing) -> None:
+def test_the_drawn_example_of_passages(tmp_path: Path, drawing) -> None:
     (tmp_path / "a.txt").write_text("memorymemory")
     task = Passages(source=str(tmp_path), unit="characters", length=4, held_out=0.5)
     batches = (task.batch(step, 1, seed=0) for step in range(50))
@@ -37,7 +37,7 @@ def test_validation_is_the_same_for_every_seed_and_spreads() -> None:
     assert len(np.unique(one, axis=0)) == 32
 
 
-def test_a_text_too_short(tmp_path: Path) -> None:
+def test_a_text_too_short_for_passages_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("short text")
     with pytest.raises(UserError, match="too few for a passage of 256"):
         Passages(source=str(tmp_path)).batch(0, 2, seed=0)

@@ -11,7 +11,7 @@ from mnemoscope.data.batch import NO_QUESTION, Batch, Task
 from mnemoscope.data.recall import Recall
 
 
-def test_the_drawn_example(
+def test_the_drawn_example_of_recall(
     drawing: Callable[[type[Task]], list[str]], as_drawn: Callable[[Batch], list[str]]
 ) -> None:
     task = Recall(keys=3, values=4, pairs=2, queries=2, length=10, overwrites=1)

@@ -1,5 +1,6 @@
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ def slowly(row: list[int], symbols: int) -> list[int]:
     return seen + [symbol for symbol in range(symbols) if symbol not in seen]
 
 
-def test_the_drawn_example(
+def test_the_drawn_example_of_sorting(
     drawing: Callable[[type[Task]], list[str]], as_drawn: Callable[[Batch], list[str]]
 ) -> None:
     assert as_drawn(Sorting(symbols=4, length=8).batch(0, 1, seed=0)) == drawing(Sorting)
@@ -37,7 +38,7 @@ def test_ties_go_by_first_seen_and_the_unseen_come_last() -> None:
     assert sort_by_frequency(np.array([[3, 1, 1, 3, 0]]), 6).tolist() == [[3, 1, 0, 2, 4, 5]]
 
 
-def test_frequency_episodes() -> None:
+def test_frequencies_of_a_sorting_episode() -> None:
     task = Sorting(symbols=6, length=40)
     batch = task.batch(0, 16, seed=0)
     assert batch.tokens.shape == (16, 46) == (16, task.longest)
@@ -48,7 +49,7 @@ def test_frequency_episodes() -> None:
     assert not batch.ages.any()
 
 
-def test_number_episodes() -> None:
+def test_numbers_of_a_sorting_episode() -> None:
     task = Sorting(variant="numbers", symbols=10, length=30)
     batch = task.batch(0, 16, seed=0)
     assert batch.tokens.shape == (16, 60) == (16, task.longest)
@@ -96,6 +97,6 @@ def test_weights_are_one_to_nine_and_differ_between_rows() -> None:
     ("values", "message"),
     [({"variant": "letters"}, "variant"), ({"symbols": 1}, "symbols"), ({"length": 0}, "length")],
 )
-def test_mistakes_are_explained(values: dict[str, object], message: str) -> None:
+def test_mistakes_in_sorting_are_explained(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Sorting.make(**values)

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def letters(task: Text, ids: np.ndarray) -> str:
     return " | ".join(" ".join(task.vocabulary.decode(row)) for row in ids)
 
 
-def test_the_drawn_example(
+def test_the_drawn_example_of_text(
     drawing: Callable[[type[Task]], list[str]], halves: Callable[[str], str]
 ) -> None:
     task = Text(source=halves("abcdefghi"), unit="characters", held_out=0.5)
@@ -175,7 +176,7 @@ def test_a_failed_read_is_tried_again(tmp_path: Path) -> None:
         ({"sorce": "x"}, "did you mean 'source'"),
     ],
 )
-def test_mistakes_are_explained(values: dict[str, object], message: str) -> None:
+def test_mistakes_in_text_are_explained(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Text.make(**values)
 

@@ -54,7 +54,7 @@ def test_hugging_face_columns_and_dicts(tmp_path, monkeypatch):
         read_pairs("hf:owner/pairs", ("en", "fr"))
 
 
-def test_what_cannot_be_read(tmp_path, caplog):
+def test_a_corpus_that_cannot_be_read_is_refused(tmp_path, caplog):
     with pytest.raises(UserError, match="there is no file"):
         read_pairs(str(tmp_path / "nothing.tsv"))
     with pytest.raises(UserError, match=r"line 2 of .* has 1 column"):
@@ -126,7 +126,7 @@ def test_an_epoch_shows_every_pair_once_and_the_next_in_another_company(task):
             yield [tuple(row[row != NO_WORD].tolist()) for row in batch.source]
 
     count = 0
-    seen = Counter()
+    seen: Counter[tuple[int, ...]] = Counter()
     while sum(seen.values()) < len(task.pairs("train")):
         seen.update(next(rows([count])))
         count += 1
@@ -175,11 +175,11 @@ def test_the_grammar_agrees_and_turns_around():
         assert [words.links.index(w) for w in target if w in words.links] == links[::-1]
     plain = {one.source: one.target for one in grammar.sentences(4000, 1)}
     pairs = [
-        (plain[source], plain[other])
+        (plain[source].split(), plain[other].split())
         for source in plain
         if (other := source.replace(" sleeps", " waits")) in plain and other != source
     ]
     assert pairs
-    for one, other in pairs:
+    for verb, waiting in pairs:
         # Only the verb differs, and its ending stays.
-        assert [a == b for a, b in zip(one.split(), other.split(), strict=True)].count(False) <= 2
+        assert [a == b for a, b in zip(verb, waiting, strict=True)].count(False) <= 2

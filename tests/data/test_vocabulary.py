@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from complaints import complaint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mnemoscope.data.vocabulary as module
-from complaints import complaint
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.vocabulary import Alphabet, Bytes, Merges, Vocabulary
 

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,8 @@ def test_the_memory_of_the_page_trains_by_path_and_by_name(
 ) -> None:
     out = fading_home / "a"
     by_path = ms.train("copy", "fading:Fading", out, lag=2, steps=5, fade=0.5, trust="fading")
-    assert ms.load(by_path.folder, trust="fading").config.fade == 0.5
+    config: Any = ms.load(by_path.folder, trust="fading").config
+    assert config.fade == 0.5
 
     line = next(code for title, code in blocks("add-a-memory.md") if title is None)
     (name, entry), *rest = eval(f"{{{line}}}", {"Entry": Entry}).items()

@@ -142,12 +142,12 @@ def test_guidance_that_cannot_be(options: dict[str, Any], message: str) -> None:
         ({"select": "softmax"}, "select"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
+def test_options_of_a_document_memory_that_cannot_be(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         ms.attach(build("gpt2"), "documents", **options)
 
 
-def test_models_that_cannot_be() -> None:
+def test_models_that_cannot_take_a_document_memory() -> None:
     with pytest.raises(UserError, match="no language model"):
         ms.attach(torch.nn.Linear(2, 2), "documents")
     with pytest.raises(UserError, match="no output embedding"):
@@ -212,7 +212,7 @@ def test_quantised_models_learn_where_gradients_pass() -> None:
         memory.fit(texts(), PLAIN, epochs=1)
 
 
-def test_calls_that_cannot_be() -> None:
+def test_calls_of_a_document_memory_that_cannot_be() -> None:
     memory = ms.attach(build("gpt2"), "documents", entries=4, key_dim=2)
     with pytest.raises(UserError, match="no documents yet"):
         memory.contexts({"a": IDS})

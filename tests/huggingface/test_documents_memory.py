@@ -147,7 +147,7 @@ def test_blocks_that_return_tuples() -> None:
     # The model takes the tuple apart after the hook, as older versions do.
     inner = blocks[1]
     forward = blocks[2].forward
-    blocks[2].forward = lambda given, *rest, **named: forward(given[0], *rest, **named)  # type: ignore[method-assign]
+    blocks[2].forward = lambda given, *rest, **named: forward(given[0], *rest, **named)
     for cache in ("off", "on"):
         memory = ms.attach(model, "documents", layer=1, entries=8)
         memory.fit(texts(), PLAIN, epochs=3, cache=cache)
@@ -180,7 +180,7 @@ def test_dropout_and_trainable_weights_of_the_base_stay_out() -> None:
     assert found[0] == found[1]
 
 
-def test_a_tied_unembedding() -> None:
+def test_a_tied_unembedding_takes_a_document_memory() -> None:
     model = build("qwen2", tie_word_embeddings=True)
     memory = ms.attach(model, "documents", entries=8)
     before = model.lm_head.weight.clone()
@@ -192,7 +192,7 @@ def test_a_tied_unembedding() -> None:
 
 # Dynamo looks at .grad of all that it traces.
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
-def test_a_compiled_model() -> None:
+def test_a_compiled_model_takes_a_document_memory() -> None:
     model = build("llama", layers=1)
     base = logits(model, prompt())
     memory = ms.attach(model, "documents", entries=8)

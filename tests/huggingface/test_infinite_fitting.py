@@ -19,6 +19,7 @@ OPTIONS: dict[str, Any] = {"window": 8, "basis": 8}
 def speaking(memory: InfiniteMemory) -> InfiniteMemory:
     """Let a memory that has learnt nothing say something."""
     torch.manual_seed(3)
+    reader: Any
     for reader in memory.readers:
         torch.nn.init.normal_(reader.longterm.out.weight, std=0.3)
     return memory

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from hf_families import FAMILIES, WORDS, build, prompt
+from torch import Tensor
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
@@ -20,6 +21,7 @@ OPTIONS: dict[str, Any] = {"window": 8, "basis": 8}
 def speaking(memory: InfiniteMemory) -> InfiniteMemory:
     """Let a memory that has learnt nothing say something."""
     torch.manual_seed(3)
+    reader: Any
     for reader in memory.readers:
         torch.nn.init.normal_(reader.longterm.out.weight, std=0.3)
     return memory
@@ -57,7 +59,8 @@ def test_every_row_is_a_stream_of_its_own(family: str, options: dict[str, Any]) 
     tokens = prompt(3, 41)
     lengths = [[5, 8, 0], [12, 3, 17], [1, 20, 2], [9, 4, 22]]
     generator = torch.Generator().manual_seed(0)
-    state, begin, found = None, [0, 0, 0], [[], [], []]
+    state, begin = None, [0, 0, 0]
+    found: list[list[Tensor]] = [[], [], []]
     with torch.no_grad():
         for segment in lengths:
             width = max(segment) + 2
@@ -177,14 +180,14 @@ def test_queries_start_as_those_of_the_layer(family: str) -> None:
 
 
 def test_state_goes_through_generation_and_files(tmp_path: Path) -> None:
-    memory = speaking(ms.attach(build("llama"), "infinite", **OPTIONS))
+    memory: Any = speaking(ms.attach(build("llama"), "infinite", **OPTIONS))
     tokens = prompt(2, 20)
     said = ms.generate(memory, tokens, 15, temperature=0)
     with torch.no_grad():
         again = memory(torch.cat((tokens, said.tokens), 1)).logits[:, 19:-1].argmax(-1)
     assert torch.equal(again, said.tokens)
     said.state.save(tmp_path / "state")
-    state = ms.State.load(tmp_path / "state")
+    state: Any = ms.State.load(tmp_path / "state")
     more = ms.generate(memory, said.tokens[:, -1:], 5, state=state, temperature=0)
     direct = ms.generate(memory, said.tokens[:, -1:], 5, state=said.state, temperature=0)
     assert torch.equal(more.tokens, direct.tokens)

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import torch
+from complaints import complaint
 from hf_families import FAMILIES, build, save_whole, transformers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from complaints import complaint
 from mnemoscope.huggingface.folder import find_folder
 from mnemoscope.huggingface.loading import (
     architecture,
@@ -147,7 +147,7 @@ def test_no_code_of_a_folder_is_run(folder: Path) -> None:
     code = f"from pathlib import Path\nPath({str(marker)!r}).touch()\n"
     (folder / "evil.py").write_text(f"{code}class Evil: pass\n")
     for name in ("config.json", "tokenizer_config.json"):
-        kinds = {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}
+        kinds: dict[str, Any] = {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}
         kinds |= {"AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
         said = json.loads((folder / name).read_text()) | {"auto_map": kinds}
         (folder / name).write_text(json.dumps(said))

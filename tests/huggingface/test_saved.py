@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
+from complaints import complaint
 from hf_families import build, prompt, texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 import mnemoscope as ms
-from complaints import complaint
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.config import Guidance
 from mnemoscope.huggingface.documents.memory import DocumentMemory

@@ -11,7 +11,7 @@ import mnemoscope as ms
 BEGIN = 1
 
 
-def test_it_is_a_real_model() -> None:
+def test_stories260k_is_a_real_model() -> None:
     model, tokenizer = load_model(), Tokenizer()
     prompt = torch.tensor([tokenizer.encode("Once upon a time")])
     said = model.generate(prompt, max_new_tokens=30, do_sample=False, pad_token_id=0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-
 from carriers import CAUSAL, causal, document_memory, words
 from complaints import complaint
+from torch import Tensor
+
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.stream import HuggingFaceStream
 from mnemoscope.memories.state import StreamState
@@ -48,12 +52,19 @@ def test_a_model_that_hides_its_state_is_refused() -> None:
         open_stream(model)
 
 
+def with_one_changed(
+    state: StreamState, wrong: int, change: Callable[[Tensor], Tensor]
+) -> StreamState:
+    numbers = itertools.count()
+    return state.map(lambda tensor: change(tensor) if next(numbers) == wrong else tensor)
+
+
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "documents"])
 def test_a_state_that_does_not_fit_a_hugging_face_model_is_refused(kind: str) -> None:
     source = document_memory() if kind == "documents" else causal(kind)
     stream = open_stream(source, document="two" if kind == "documents" else None)
     state = stream.read(words(2, 5)).state
-    changes = {
+    changes: dict[str, Callable[[Tensor], Tensor]] = {
         "longer": lambda tensor: torch.cat((tensor, tensor[..., :1]), -1),
         "an axis more": lambda tensor: tensor[..., None],
         "another kind": lambda tensor: (
@@ -64,8 +75,7 @@ def test_a_state_that_does_not_fit_a_hugging_face_model_is_refused(kind: str) ->
         for how, change in changes.items():
             if how == "longer" and tensor.dim() == 1:
                 continue  # another number of rows, which has its own message
-            places = iter(range(10**6))
-            bad = state.map(lambda t, c=change, w=wrong, p=places: c(t) if next(p) == w else t)
-            said = complaint(lambda bad=bad: stream.read(words(2, 3), bad))
+            bad = with_one_changed(state, wrong, change)
+            said = complaint(partial(stream.read, words(2, 3), bad))
             assert said is not None, (name, how)
     assert complaint(lambda: stream.read(words(2, 3), StreamState((), None, state.owner)))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from mnemoscope.models.model import SequenceModel
 
 def small(pattern: str = "strided,fixed") -> SequenceModel:
     torch.manual_seed(0)
-    options = {"width": 16, "layers": 2, "heads": 2, "stride": 4, "summaries": 1}
+    options: dict[str, Any] = {"width": 16, "layers": 2, "heads": 2, "stride": 4, "summaries": 1}
     return ms.build("sparse", vocab=9, pattern=pattern, **options)
 
 

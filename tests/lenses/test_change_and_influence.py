@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tiny_models import VOCAB, tiny
 
 import mnemoscope as ms
 from mnemoscope.activations.capture import Observed, capture
@@ -14,7 +15,6 @@ from mnemoscope.lenses.neighbours.lens import Neighbours
 from mnemoscope.lenses.occurrences.lens import Occurrences
 from mnemoscope.lenses.statistics.groups import by_frequency, by_tags, counted, everything
 from mnemoscope.open import open_reader
-from tiny_models import VOCAB, tiny
 
 SITES = ["embeddings", "layer.*.out"]
 

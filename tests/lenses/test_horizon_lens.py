@@ -8,7 +8,8 @@ import torch
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.horizon.lens import Horizon, HorizonResult, waves
+from mnemoscope.lenses.horizon.lens import Horizon, waves
+from mnemoscope.lenses.horizon.result import HorizonResult
 
 WINDOW, AGES = 8, 6
 
@@ -67,7 +68,7 @@ def test_waves_are_an_orthonormal_basis(length: int) -> None:
     torch.testing.assert_close(table @ table.T, torch.eye(length).double(), rtol=0, atol=1e-12)
 
 
-def test_too_little_is_refused() -> None:
+def test_too_little_text_for_a_horizon_is_refused() -> None:
     model = ms.build("gru", vocab=12, width=12)
     lens = Horizon(WINDOW)
     with pytest.raises(UserError, match="whole windows of 8"):

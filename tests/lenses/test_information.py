@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from tiny_models import tiny
 
 from mnemoscope.activations.capture import Observed, capture
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.information.entropy import entropy, mutual
-from mnemoscope.lenses.information.lens import Information, InformationResult
+from mnemoscope.lenses.information.lens import Information
+from mnemoscope.lenses.information.result import InformationResult
 from mnemoscope.lenses.statistics.clusters import cluster
 from mnemoscope.lenses.statistics.sample import Sample
-from tiny_models import tiny
 
 
 def observed(tokens: np.ndarray, vectors: np.ndarray) -> Observed:
@@ -19,7 +22,7 @@ def observed(tokens: np.ndarray, vectors: np.ndarray) -> Observed:
     return Observed(tokens, none, none, none, none, none - 99, {"place": values})
 
 
-def measure(tokens: np.ndarray, vectors: np.ndarray, **options: int) -> InformationResult:
+def measure(tokens: np.ndarray, vectors: np.ndarray, **options: Any) -> InformationResult:
     lens = Information(**options)
     for part in np.array_split(np.arange(len(tokens)), 4):
         lens.observe(observed(tokens[part], vectors[part]))

@@ -78,7 +78,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def given(name: str, home: Path) -> list[str] | Path | None:
     reads = find("lens", name).reads
-    return {"texts": home / "text.txt", "pairs": SENTENCES, "nothing": None}[reads]
+    inputs: dict[str, list[str] | Path | None]
+    inputs = {"texts": home / "text.txt", "pairs": SENTENCES, "nothing": None}
+    return inputs[reads]
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +266,7 @@ def test_numbers_are_shown_without_a_page(home: Path, capsys: pytest.CaptureFixt
 
 
 def test_influence_asks_about_the_layers_of_its_sites(home: Path) -> None:
-    options = {**TEXT, "sites": "layer.1.out"}
+    options: dict[str, Any] = {**TEXT, "sites": "layer.1.out"}
     found: Any = ms.lens("influence", home / "transformer", home / "text.txt", **options)
     assert found.steps == ("layer.1",)
 

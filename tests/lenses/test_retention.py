@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from carriers import VOCAB, causal
 from hypothesis import given
 from hypothesis import strategies as st
 from ledgers import Ledger
 
-from carriers import VOCAB, causal
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.retention import lens as retention
 from mnemoscope.lenses.retention.cost import cost, flops
-from mnemoscope.lenses.retention.episodes import RetentionOptions, Spelling, questions
-from mnemoscope.lenses.retention.lens import Retention, RetentionResult, recalled
+from mnemoscope.lenses.retention.episodes import RetentionOptions, Spelling, curve_points
+from mnemoscope.lenses.retention.lens import Retention, recalled
+from mnemoscope.lenses.retention.result import RetentionResult
 from mnemoscope.open import Stream, open_stream
 
 TASK = Recall.make(keys=6, values=8, pairs=6, queries=6, length=32, joined=True)
@@ -118,14 +119,14 @@ def test_intervals_hold_the_estimate_and_shrink_with_episodes() -> None:
         ([0, 0, 0, 0.05], 0, 0),
     ],
 )
-def test_where_curves_fall(bits: list[float], half_life: float, horizon: float) -> None:
+def test_where_retention_curves_fall(bits: list[float], half_life: float, horizon: float) -> None:
     ages, found = (2, 4, 8, 16), np.array(bits, dtype=float)
     assert retention._half_life(ages, found, 0.1) == pytest.approx(half_life)
     assert retention._horizon(ages, found, 0.1) == pytest.approx(horizon)
 
 
 def test_pairs_are_asked_once_and_ages_are_kept() -> None:
-    for question in questions(TASK, RetentionOptions.make(**FEW, ages=(1, 3, 40))):
+    for question in curve_points(TASK, RetentionOptions.make(**FEW, ages=(1, 3, 40))):
         batch = question.task.batch(0, 8, seed=0)
         for tokens, targets in zip(batch.tokens, batch.targets, strict=True):
             asked = tokens[targets >= 0].tolist()

@@ -5,12 +5,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_models import tiny
 
 from mnemoscope.activations.capture import Observed, capture
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.similarity.lens import Similarity, SimilarityResult
+from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.similarity.reference import anatome, google_svcca
-from tiny_models import tiny
+from mnemoscope.lenses.similarity.result import SimilarityResult
 
 
 def observed(sites: dict[str, np.ndarray]) -> Observed:
@@ -35,7 +36,9 @@ def textbook(x: np.ndarray, y: np.ndarray) -> float:
     return 1 - weights @ rho / weights.sum()
 
 
-def pair(seed: int, n: int = 400, d: int = 12, e: int = 9, offset: float = 3.0):
+def pair(
+    seed: int, n: int = 400, d: int = 12, e: int = 9, offset: float = 3.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Six directions shared, each behind its own noise: equal correlations leave weights open."""
     rng = np.random.default_rng(seed)
     shared = rng.normal(size=(n, 6))
@@ -107,7 +110,9 @@ def test_the_null_is_that_of_shuffled_rows():
     null = measure(x, y).null
     for name in ("pwcca", "cca", "svcca", "procrustes"):
         values = [float(one[name][0]) for one in shuffled]
-        assert null[name][0] == pytest.approx(np.mean(values), abs=5 * np.std(values) + 0.003)
+        assert null[name][0] == pytest.approx(
+            np.mean(values), abs=float(5 * np.std(values) + 0.003)
+        )
     assert np.mean([one["cka"][0] for one in shuffled]) == pytest.approx(1, abs=0.02)
     independent = measure(x, rng.normal(size=(500, 25)))
     assert independent.distance["pwcca"] == pytest.approx(independent.null["pwcca"], abs=0.03)
@@ -129,7 +134,7 @@ def turn(rng: np.random.Generator, size: int) -> np.ndarray:
 
 @settings(max_examples=15)
 @given(seeds)
-def test_invariances(seed):
+def test_similarity_has_the_invariances_it_promises(seed):
     x, y = pair(seed % 50)
     rng = np.random.default_rng(seed)
     base = measure(x, y).distance

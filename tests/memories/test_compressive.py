@@ -15,7 +15,7 @@ from mnemoscope.memories.compressive.compressor import (
 )
 from mnemoscope.memories.compressive.config import Compressive
 from mnemoscope.memories.transformer_xl.relative import attend, weights
-from mnemoscope.memories.transformer_xl.state import CacheState, append
+from mnemoscope.memories.transformer_xl.state import LayerInputs, append
 
 ROWS = 3
 
@@ -50,7 +50,7 @@ def test_every_token_leaves_once_in_order_and_in_whole_chunks(
         for row in range(ROWS):
             own = slice(None) if left.present is None else left.present[row]
             gone[row] += left.tokens[row][own].flatten().tolist()
-    assert isinstance(state, CacheState)
+    assert isinstance(state, LayerInputs)
     for row in range(ROWS):
         visible = slice(None) if state.visible is None else state.visible[row]
         held = state.inputs[row, :, 0][visible].tolist()

@@ -19,7 +19,7 @@ from mnemoscope.memories.documents.entries import (
     starting_keys,
     tfidf,
 )
-from mnemoscope.memories.documents.guidance import terms
+from mnemoscope.memories.documents.guidance import guided_losses
 
 
 def drawn(*shape: int) -> torch.Tensor:
@@ -69,7 +69,7 @@ def test_gradients_of_document_entries_are_right() -> None:
     for tensor in inputs:
         tensor.requires_grad_()
 
-    def whole(x, w, b, keys, g, c, values):  # type: ignore[no-untyped-def]
+    def whole(x, w, b, keys, g, c, values):
         return answer(ask(x, w, b), choose(keys, [(g, c)], "tanh"), values, values[:, 0])
 
     assert torch.autograd.gradcheck(whole, inputs)
@@ -131,7 +131,7 @@ def test_projections_depend_on_shape_and_seed_only() -> None:
 
 def test_guidance_is_the_loss_of_the_paper() -> None:
     right, wrong = torch.tensor([1.0, 3.0]), torch.tensor([4.0, 8.0])
-    own, pushed = terms(right, wrong, alpha=0.5, tau=5.0)
+    own, pushed = guided_losses(right, wrong, alpha=0.5, tau=5.0)
     assert float(own) == 2
     assert float(pushed) == 0.5 * (1 + 3) / 2
 
@@ -139,15 +139,15 @@ def test_guidance_is_the_loss_of_the_paper() -> None:
 def test_the_clamped_form_guides_nothing_while_it_is_clamped() -> None:
     right = torch.tensor([1.0], requires_grad=True)
     far = torch.tensor([1.0], requires_grad=True)
-    _, pushed = terms(right, far, alpha=0.5, tau=5.0, form="clamped")
+    _, pushed = guided_losses(right, far, alpha=0.5, tau=5.0, form="clamped")
     gradients = torch.autograd.grad(pushed, (right, far), allow_unused=True)
     assert float(gradients[0]) == 0.5
     assert float(gradients[1]) == 0
     near = torch.tensor([4.5], requires_grad=True)
-    _, pushed = terms(right, near, alpha=0.5, tau=5.0, form="clamped")
+    _, pushed = guided_losses(right, near, alpha=0.5, tau=5.0, form="clamped")
     assert float(torch.autograd.grad(pushed, near)[0]) == pytest.approx(-0.5)
 
 
 def test_losses_of_guidance_must_belong_together() -> None:
     with pytest.raises(UserError, match="under the right document"):
-        terms(torch.zeros(2), torch.zeros(3), 1.0, 1.0)
+        guided_losses(torch.zeros(2), torch.zeros(3), 1.0, 1.0)

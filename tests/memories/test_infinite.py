@@ -15,8 +15,8 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.memories.state import State
 from mnemoscope.models.model import SequenceModel, StreamState
 
-SMALL = {"vocab": 11, "width": 8, "layers": 2, "heads": 2, "mem_len": 3}
-SIGNAL = {"basis": 5, "chunk": 4}
+SMALL: dict[str, Any] = {"vocab": 11, "width": 8, "layers": 2, "heads": 2, "mem_len": 3}
+SIGNAL: dict[str, Any] = {"basis": 5, "chunk": 4}
 KINDS: dict[str, dict[str, Any]] = {
     "compressive": {"compressed_len": 4, "rate": 2},
     "compressive most-used": {"compressed_len": 4, "rate": 3, "compression": "most-used"},
@@ -188,7 +188,8 @@ def test_autocast_keeps_the_signal_in_the_precision_of_the_weights() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         logits, state = read(model, list(draw(2, 40).split(5, 1)))
         torch.cat(logits, 1).float().logsumexp(-1).sum().backward()
-    assert state.layers[0].signal.coefficients.dtype == torch.float32
+    first: Any = state.layers[0]
+    assert first.signal.coefficients.dtype == torch.float32
     assert all(w.grad is not None and w.grad.isfinite().all() for w in model.parameters())
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_signal import by_quadrature, normal, parabola
 from torch import Tensor
 
 from mnemoscope.memories.infinite.basis import Gaussians, Rectangles, constants
@@ -17,7 +18,6 @@ from mnemoscope.memories.infinite.densities import (
     parabola_expectation,
     parabola_reach,
 )
-from plain_signal import by_quadrature, normal, parabola
 
 bases = st.builds(
     Gaussians,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from plain_signal import sticky_share
 
 from mnemoscope.memories.infinite.basis import Gaussians
 from mnemoscope.memories.infinite.horizon import (
@@ -17,7 +18,6 @@ from mnemoscope.memories.infinite.horizon import (
 )
 from mnemoscope.memories.infinite.long_term import write
 from mnemoscope.memories.infinite.signal import ContinuousState, Plan, even, fresh, positions
-from plain_signal import sticky_share
 
 LENGTH, WRITES = 12, 6
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_signal import refit
 from torch import Tensor
 
 from mnemoscope.memories.infinite.basis import Basis, Gaussians, Rectangles
@@ -23,7 +24,6 @@ from mnemoscope.memories.infinite.signal import (
     quantiles,
 )
 from mnemoscope.memories.layer import Context
-from plain_signal import refit
 
 WIDTH = 3
 bases = st.one_of(
@@ -236,7 +236,7 @@ def test_equal_shares_keep_every_chunk_equally_and_a_fixed_share_does_not() -> N
     chunks, grid = 12, even(400)
     shares = {}
     for contraction in (0.75, "equal"):
-        how = Plan(Gaussians.spread(64, 1.0), 1e-3, 256, contraction)  # type: ignore[arg-type]
+        how = Plan(Gaussians.spread(64, 1.0), 1e-3, 256, contraction)
         state = fresh(1, 64, 0, draw(1, chunks))
         for chunk in range(chunks):
             tokens = torch.zeros(1, 32, chunks, dtype=torch.float64)

@@ -79,7 +79,7 @@ def test_a_layer_attends_where_its_pattern_says(
 def test_attention_maps_are_what_is_computed(make_named: Make, tokens_of: Tokens) -> None:
     model, tokens = make_named("sparse heads", layers=1), tokens_of(2, 10)
     attention = model.layers[0].attention
-    inputs = {}
+    inputs: dict[str, Tensor] = {}
     attention.register_forward_hook(
         lambda module, given, out: inputs.update(vectors=given[0], found=out[0])
     )
@@ -93,7 +93,7 @@ def test_attention_maps_are_what_is_computed(make_named: Make, tokens_of: Tokens
 def test_recompute_gives_the_same_gradients_with_the_same_dropout(
     make_named: Make, tokens_of: Tokens
 ) -> None:
-    def gradients(recompute: bool) -> dict[str, Tensor]:
+    def gradients(recompute: bool) -> dict[str, Any]:
         options = {"pattern": "strided,fixed", "dropout": 0.3, "layers": 4}
         model = make_named("sparse strided", **options, recompute=recompute).train()
         torch.manual_seed(7)
@@ -170,6 +170,6 @@ def test_output_projections_shrink_with_depth() -> None:
         ({"width": 12, "heads": 4}, "rotary positions turn pairs"),
     ],
 )
-def test_mistakes_in_a_sparse_config(options: dict[str, Any], message: str) -> None:
+def test_mistakes_in_a_sparse_config_are_explained(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Sparse.make(vocab=5, **options)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +19,7 @@ NAMES = ["local", "column", "block", "summary", "strided", "fixed", "dense"]
 ODD = "local+summary"
 
 
-def draw(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Tensor]:
+def draw(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Any]:
     generator = torch.Generator().manual_seed(seed)
     return [
         torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
@@ -46,29 +48,29 @@ def test_outputs_and_gradients_are_those_of_masked_attention(
 ) -> None:
     pattern, length = case
     given = draw(rows, 2, length, 3, seed=seed)
-    fast = with_slopes(lambda *x: attend(*x, pattern), given)
-    slow = with_slopes(lambda *x: attend_masked(*x, pattern), given)
+    fast = with_slopes(partial(attend, pattern=pattern), given)
+    slow = with_slopes(partial(attend_masked, pattern=pattern), given)
     for mine, theirs in zip(fast, slow, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["strided", "fixed"])
-def test_long_and_ragged(name: str) -> None:
+def test_long_and_ragged_sequences_agree_with_masked_attention(name: str) -> None:
     pattern, given = Pattern.parse(name, 64, 8), draw(1, 1, 2011, 8)
-    fast = with_slopes(lambda *x: attend(*x, pattern), given)
-    slow = with_slopes(lambda *x: attend_masked(*x, pattern), given)
+    fast = with_slopes(partial(attend, pattern=pattern), given)
+    slow = with_slopes(partial(attend_masked, pattern=pattern), given)
     for mine, theirs in zip(fast, slow, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("name", ["local", "column", "summary", "strided", "fixed"])
-def test_gradcheck(name: str, dropout: float) -> None:
+def test_gradients_of_sparse_kernels_pass_gradcheck(name: str, dropout: float) -> None:
     pattern = Pattern.parse(name, 3, 1)
 
     def attention(*given: Tensor) -> Tensor:
         torch.manual_seed(5)  # the same dropout every time
-        return attend(*given, pattern, dropout)
+        return partial(attend, pattern=pattern, dropout=dropout)(*given)
 
     assert torch.autograd.gradcheck(attention, draw(1, 2, 8, 2))
 
@@ -77,10 +79,10 @@ def test_small_tiles_and_large_ones_agree(monkeypatch: pytest.MonkeyPatch) -> No
     given = draw(3, 2, 50, 4)
     for name in NAMES:
         pattern = Pattern.parse(name, 7, 2)
-        whole = with_slopes(lambda *x, p=pattern: attend(*x, p), given)
+        whole = with_slopes(partial(attend, pattern=pattern), given)
         for room in (1, 100):
             monkeypatch.setattr(kernels, "ROOM_ON_CPU", room)
-            cut = with_slopes(lambda *x, p=pattern: attend(*x, p), given)
+            cut = with_slopes(partial(attend, pattern=pattern), given)
             for mine, theirs in zip(cut, whole, strict=True):
                 torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
         monkeypatch.undo()
@@ -96,9 +98,9 @@ def test_the_private_kernel_does_what_is_expected_of_it() -> None:
 
 def test_without_the_private_kernel_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     pattern, given = Pattern.parse("fixed", 16, 4), draw(2, 2, 600, 4)
-    fused = with_slopes(lambda *x: attend(*x, pattern), given)
+    fused = with_slopes(partial(attend, pattern=pattern), given)
     monkeypatch.setattr(kernels, "FUSED", "_no_such_kernel")
-    public = with_slopes(lambda *x: attend(*x, pattern), given)
+    public = with_slopes(partial(attend, pattern=pattern), given)
     for mine, theirs in zip(fused, public, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
 
@@ -108,9 +110,9 @@ def test_without_the_private_kernel_nothing_changes(monkeypatch: pytest.MonkeyPa
 def test_other_precisions_are_near(name: str, dtype: torch.dtype, near: float) -> None:
     pattern, given = Pattern.parse(name, 16, 4), draw(1, 2, 300, 8, dtype=dtype)
     exact = [x.detach().double().requires_grad_() for x in given]
-    fast = with_slopes(lambda *x: attend(*x, pattern), given)
+    fast = with_slopes(partial(attend, pattern=pattern), given)
     assert all(x.dtype == dtype for x in fast)
-    slow = with_slopes(lambda *x: attend_masked(*x, pattern), exact)
+    slow = with_slopes(partial(attend_masked, pattern=pattern), exact)
     for mine, theirs in zip(fast, slow, strict=True):
         torch.testing.assert_close(mine.double(), theirs, rtol=near, atol=near)
 
@@ -119,8 +121,8 @@ def test_large_scores_do_not_overflow() -> None:
     given = [x.detach().mul(300).requires_grad_() for x in draw(1, 1, 40, 8, dtype=torch.float32)]
     for name in ("strided", "fixed"):
         pattern = Pattern.parse(name, 6, 2)
-        fast = with_slopes(lambda *x, p=pattern: attend(*x, p), given)
-        slow = with_slopes(lambda *x, p=pattern: attend_masked(*x, p), given)
+        fast = with_slopes(partial(attend, pattern=pattern), given)
+        slow = with_slopes(partial(attend_masked, pattern=pattern), given)
         torch.testing.assert_close(fast[0], slow[0], rtol=1e-3, atol=1e-2)
         assert all(slope.isfinite().all() for slope in fast)
 
@@ -147,8 +149,10 @@ def test_flex_attention_agrees(name: str) -> None:
     pattern = Pattern.parse(name, 5, 2)
     given = [x.detach().float() for x in draw(1, 2, 37, 8)]
     with torch.no_grad():
-        found = attend_flex(*given, pattern, compiled=False)
-    torch.testing.assert_close(found, attend_masked(*given, pattern), rtol=0, atol=1e-5)
+        found = partial(attend_flex, pattern=pattern, compiled=False)(*given)
+    torch.testing.assert_close(
+        found, partial(attend_masked, pattern=pattern)(*given), rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -96,7 +96,7 @@ def test_two_hops_reach_everything(stride: int, length: int, data: st.DataObject
     assert reaches_all([fixed, fixed], length)
 
 
-def test_some_hops_do_not() -> None:
+def test_some_patterns_do_not_reach_all_in_two_hops() -> None:
     local, column, block, summary, *_ = (Pattern.parse(name, 4, 1) for name in NAMES)
     assert not reaches_all([local, local], 16)
     assert not reaches_all([column, column], 16)

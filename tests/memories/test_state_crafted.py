@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import torch
+from complaints import complaint
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from complaints import complaint
 from mnemoscope.memories.lstm import LSTMState
 from mnemoscope.memories.state import (
     MOST_HEADER,
@@ -29,7 +29,7 @@ from mnemoscope.memories.state import (
 LSTM = "mnemoscope.memory.lstm:LSTMState"
 STREAM = "mnemoscope.memory.state:StreamState"
 TENSOR = {"kind": "tensor"}
-CELL = {"kind": LSTM, "fields": {"hidden": TENSOR, "cell": TENSOR}}
+CELL: dict[str, Any] = {"kind": LSTM, "fields": {"hidden": TENSOR, "cell": TENSOR}}
 NONE = {"kind": "value", "value": None}
 
 

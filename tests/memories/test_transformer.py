@@ -121,10 +121,10 @@ def test_padding_and_forgotten_tokens_are_not_looked_at(
         )
 
 
-def test_a_mask_that_hides_nothing_changes_nothing() -> None:
-    projected = tuple(draw(ROWS, HEADS, 9, SIZE, seed=seed) for seed in range(3))
-    plain, _ = read([4, 1, 4], projected)
-    masked, _ = read([4, 1, 4], projected, torch.ones(ROWS, 9, dtype=torch.bool))
+def test_a_mask_that_hides_nothing_changes_no_attention() -> None:
+    q, k, v = (draw(ROWS, HEADS, 9, SIZE, seed=seed) for seed in range(3))
+    plain, _ = read([4, 1, 4], (q, k, v))
+    masked, _ = read([4, 1, 4], (q, k, v), torch.ones(ROWS, 9, dtype=torch.bool))
     torch.testing.assert_close(plain, masked, rtol=0, atol=1e-12)
 
 

@@ -109,6 +109,8 @@ def test_gradients_reach_every_segment() -> None:
     weights = torch.arange(6.0).view(1, 1, 6, 1)
     (weights * (state.keys + 2 * state.values)).sum().backward()
     for index, (keys, values) in enumerate(parts):
+        assert keys.grad is not None
+        assert values.grad is not None
         expected = weights[:, :, 2 * index : 2 * index + 2].expand_as(keys)
         assert torch.equal(keys.grad, expected)
         assert torch.equal(values.grad, 2 * expected)

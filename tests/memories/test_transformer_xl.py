@@ -12,7 +12,7 @@ import mnemoscope as ms
 from mnemoscope.memories.positions import waves
 from mnemoscope.memories.transformer_xl.config import TransformerXL
 from mnemoscope.memories.transformer_xl.relative import attend, by_key
-from mnemoscope.memories.transformer_xl.state import CacheState, append
+from mnemoscope.memories.transformer_xl.state import LayerInputs, append
 
 ROWS, HEADS, SIZE = 2, 2, 3
 
@@ -96,7 +96,7 @@ def test_the_cache_holds_the_last_tokens_of_every_row(
         here = slice(start, start + length)
         state = append(state, inputs[:, here], real[:, here] if masked else None).last(cached)
         start += length
-    assert isinstance(state, CacheState)
+    assert isinstance(state, LayerInputs)
     assert state.length <= cached
     for row in range(ROWS):
         visible = slice(None) if state.visible is None else state.visible[row]

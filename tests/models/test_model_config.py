@@ -83,7 +83,7 @@ def test_values_typed_on_a_command_line_are_understood() -> None:
 
 
 @pytest.mark.parametrize("kind", [RNN, LSTM, GRU, Transformer])
-def test_a_config_is_frozen_and_survives_json(kind: type[ModelConfig]) -> None:
+def test_a_config_is_frozen_and_survives_json(kind: Any) -> None:
     config = kind(vocab=9, width=8, layers=3)
     with pytest.raises(ValidationError, match="frozen"):
         config.width = 16
@@ -91,7 +91,7 @@ def test_a_config_is_frozen_and_survives_json(kind: type[ModelConfig]) -> None:
 
 
 @pytest.mark.parametrize("kind", [RNN, LSTM, GRU, Transformer])
-def test_every_option_is_explained(kind: type[ModelConfig]) -> None:
+def test_every_option_of_a_model_is_explained(kind: type[ModelConfig]) -> None:
     rows = {name: (type_, default, meaning) for name, type_, default, meaning in kind.options()}
     assert rows["vocab"] == ("int", "required", "how many token ids it reads")
     assert rows["width"][1] == "64"

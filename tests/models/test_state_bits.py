@@ -51,7 +51,7 @@ def test_a_state_that_went_through_a_file_goes_on_bit_for_bit(
 def _awkward(make: Make, seed: int) -> dict[str, Any]:
     """A width whose rows, or those of its heads, begin at addresses of all kinds."""
     config = make().config
-    longer = {"context": 512} if config.limit is not None else {}
+    longer: dict[str, Any] = {"context": 512} if config.limit is not None else {}
     if getattr(config, "positions", "none") == "axes":
         longer = {"axes": (128, 4)}
     if not hasattr(config, "heads"):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from complaints import complaint
 from torch import Tensor
 
-from complaints import complaint
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, TRANSLATORS, find
 from mnemoscope.memories.state import State, StreamState

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,12 @@ from mnemoscope.plots.figure import Reference, Region, Series
 
 
 def curve(name="a", **changes):
-    values = {"x": [1, 2, 4], "y": [1.0, 0.5, 0.1], "low": [0.9, 0.4, 0.0], "high": [1, 0.6, 0.2]}
+    values: dict[str, Any] = {
+        "x": [1, 2, 4],
+        "y": [1.0, 0.5, 0.1],
+        "low": [0.9, 0.4, 0.0],
+        "high": [1, 0.6, 0.2],
+    }
     return Series(name, **(values | changes))
 
 
@@ -125,6 +131,6 @@ def test_no_text_is_read_as_markup():
         (lambda: figure.heatmap(np.eye(2), "ab", "abc", "x", "y", "z"), "3 row and 2 column"),
     ],
 )
-def test_mistakes_are_explained(draw, message):
+def test_mistakes_in_a_figure_are_explained(draw, message):
     with pytest.raises(UserError, match=message):
         draw()

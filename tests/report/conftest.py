@@ -7,7 +7,7 @@ import pytest
 
 from mnemoscope.plots import figure
 from mnemoscope.plots.figure import Reference, Region, Series
-from mnemoscope.report.document import Figure, Report, Reproduce, Section, Table
+from mnemoscope.report.document import Cell, Figure, Report, Reproduce, Section, Table
 
 EVIL = "</script><!--<img src=x onerror=window.hacked=1><script>window.hacked=1</script>\"'&"
 
@@ -25,7 +25,7 @@ def build(text: str) -> Report:
     )
     groups = figure.bars([Series(text, [text, "b"], [1, 2], [0.5, 1], [2, 3])], text, text)
     matrix = figure.heatmap(np.eye(2), [text, "b"], [text, "b"], text, text, text)
-    rows = [{"lag": lag, f"note {text}": text} for lag in lags]
+    rows: list[dict[str, Cell]] = [{"lag": lag, f"note {text}": text} for lag in lags]
     return Report(
         f"Title {text}",
         f"Question {text}",

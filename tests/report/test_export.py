@@ -11,7 +11,7 @@ import pytest
 from mnemoscope.core.errors import UserError
 from mnemoscope.plots import figure
 from mnemoscope.report import write_data, write_images
-from mnemoscope.report.document import Figure, Report, Reproduce, Section, Table
+from mnemoscope.report.document import Cell, Figure, Report, Reproduce, Section, Table
 
 
 def read(path):
@@ -20,9 +20,15 @@ def read(path):
 
 
 def test_data_comes_back_as_it_was(tmp_path):
-    rows = [{"x": 0.1 + 0.2, "word": 'a "quoted",\nbroken ∞ line'}, {"x": 1e-300, "word": None}]
+    rows: list[dict[str, Cell]] = [
+        {"x": 0.1 + 0.2, "word": 'a "quoted",\nbroken ∞ line'},
+        {"x": 1e-300, "word": None},
+    ]
     drawn = figure.lines([figure.Series("a", [1, 2], [1, 2])], "x", "y")
-    parts = [Figure("Fig", drawn, "", rows), Table("Tab", ["n", "<s>"], [[2**60, "</s>"]], "")]
+    parts: list[str | Figure | Table] = [
+        Figure("Fig", drawn, "", rows),
+        Table("Tab", ["n", "<s>"], [[2**60, "</s>"]], ""),
+    ]
     report = Report("t", "q", [Section("s", parts)], Reproduce.here("run", "", 1, 1))
     paths = write_data(report, tmp_path)
     assert paths == [tmp_path / "figures" / "fig.csv", tmp_path / "figures" / "tab.csv"]

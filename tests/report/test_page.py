@@ -4,6 +4,7 @@ import json
 import os
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,7 +137,8 @@ def test_columns_line_up():
     assert _column([1e-7, 0.5]) == (["1e-07", "0.5"], True)
     assert _column([0.0, 0.0]) == (["0.000", "0.000"], True)
     assert _column([float("nan"), 1.0]) == (["nan", "1.000"], True)
-    assert _column([np.float32(0.5), np.int64(2)]) == (["0.500", "2.000"], True)
+    numpy: list[Any] = [np.float32(0.5), np.int64(2)]
+    assert _column(numpy) == (["0.500", "2.000"], True)
     assert _column(["a", 1, True, None]) == (["a", "1", "True", "–"], False)
     assert _column([]) == ([], False)
 

@@ -26,7 +26,7 @@ def visit(browser, tmp_path):
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(120_000)  # a busy machine is no failure
-        page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
+        page.on("console", lambda said: complaints.extend([said.text] * (said.type == "error")))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(path.as_uri())

@@ -23,7 +23,14 @@ RUNS: dict[str, dict[str, Any]] = {
     "transformer": {"width": 16, "heads": 2, "layers": 2, "context": 40},
     "infinite": {"width": 16, "heads": 2, "mem_len": 8, "chunk": 8, "basis": 8, "sticky": True},
 }
-LAG = {"parameters": 1500, "trained": 4, "tested": (1, 4), "steps": 4, "batch": 4, "seeds": 1}
+LAG: dict[str, Any] = {
+    "parameters": 1500,
+    "trained": 4,
+    "tested": (1, 4),
+    "steps": 4,
+    "batch": 4,
+    "seeds": 1,
+}
 
 
 @pytest.fixture(scope="session")
@@ -129,7 +136,7 @@ def visit(browser: Browser, client: Client) -> Iterator[Callable[..., Any]]:
         page = context.new_page()
         page.set_default_timeout(90_000)  # a busy machine is no failure
         if not refused:  # else the browser itself notes what it was refused
-            page.on("console", lambda said: said.type == "error" and complaints.append(said.text))
+            page.on("console", lambda said: complaints.extend([said.text] * (said.type == "error")))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         page.goto((base or bases[0]) + address)

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,11 @@ def test_the_folder_may_be_a_study_itself(study: Path) -> None:
 def test_curves_leave_out_what_is_no_number(study: Path) -> None:
     found = Library(study.parent).run("lag-quick/runs/b")["curves"]
     assert found == {"loss": [[10, 2.0], [20, 1.5]]}
-    odd = [{"step": 1, "loss": float("inf")}, {"step": 2, "loss": None}, {"step": 3, "loss": 1}]
+    odd: list[dict[str, Any]] = [
+        {"step": 1, "loss": float("inf")},
+        {"step": 2, "loss": None},
+        {"step": 3, "loss": 1},
+    ]
     assert curves(odd) == {"loss": [[3, 1.0]]}
     many = [{"step": step, "loss": 1.0} for step in range(5000)]
     assert len(curves(many)["loss"]) <= 600

@@ -25,7 +25,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
     for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
-SETTINGS = {
+SETTINGS: dict[str, str | bytes] = {
     "a date that is none": "a: 2024-13-45\n",
     "a number without end": "training: {steps: " + "9" * 5000 + "}\n",
     "steps that are none": "training: {steps: .nan}\n",
@@ -101,7 +101,7 @@ def test_bad_settings_spoil_their_own_run_only(name: str, runs: Path) -> None:
     assert not of(found, "runs", "bad")["openable"]
 
 
-LOGS = {
+LOGS: dict[str, str | bytes] = {
     "a number without end": '{"step": 1}\n{"step": ' + "9" * 5000 + "}\n",
     "a large number": '{"step": ' + "9" * 4000 + "}\n",
     "true": '{"step": true, "loss": true}\n',
@@ -127,7 +127,7 @@ def test_a_bad_log_spoils_its_own_run_only(name: str, runs: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["config.yaml", "metrics.jsonl", "vocabulary.json", "report.html"])
-def test_what_is_no_file_is_not_waited_for(file: str, runs: Path) -> None:
+def test_a_file_for_the_page_that_is_none_is_not_waited_for(file: str, runs: Path) -> None:
     for name in ("pipe", "socket", "folder", "dangling", "circle"):
         shutil.copytree(runs / "good", runs / name)
         (runs / name / file).unlink(missing_ok=True)
@@ -226,7 +226,7 @@ def test_no_code_is_imported_that_a_file_names(runs: Path, monkeypatch: pytest.M
     look(runs)
 
 
-def test_texts_that_are_none(tmp_path: Path) -> None:
+def test_texts_for_the_page_that_are_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     (tmp_path / "folder.txt").mkdir()
     with open(os.fsencode(tmp_path) + b"/caf\xe9.txt", "w") as file:

@@ -164,7 +164,7 @@ def test_passages_come_from_the_folder_of_texts(visit: Visit) -> None:
     assert page.locator(".text .token").count() == 60
 
 
-def test_it_plays_to_the_end(visit: Visit) -> None:
+def test_a_text_plays_to_the_end(visit: Visit) -> None:
     page = visit("#/live?model=run:lstm")
     page.wait_for_selector("textarea")
     read(page, CAT[:30], 12)

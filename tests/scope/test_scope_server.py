@@ -133,23 +133,23 @@ def test_who_waits_too_long_is_told_so(
     client = opened()
     monkeypatch.setattr(sessions, "PATIENCE", 0.05)
     turns = []
-    advance = sessions.Reading.advance
+    advance = sessions.Session.advance
 
-    def slow(self: sessions.Reading) -> None:
+    def slow(self: sessions.Session) -> None:
         turns.append(client.ask("/api/model?id=run:lstm")[:2])
         advance(self)
 
-    monkeypatch.setattr(sessions.Reading, "advance", slow)
+    monkeypatch.setattr(sessions.Session, "advance", slow)
     assert client.ask("/api/read", {"model": "run:lstm", "text": "The cat"})[0] == 200
     assert turns[0][0] == 503
     assert "try again" in turns[0][1]["error"]
 
 
-def test_old_readings_make_room(opened: Any) -> None:
+def test_old_sessions_make_room(opened: Any) -> None:
     client = opened()
     ask = {"model": "run:lstm", "text": "The cat", "segment": 4}
     first = client.ask("/api/read", ask)[1]["reading"]
-    for _ in range(sessions.MOST_READINGS):
+    for _ in range(sessions.MOST_SESSIONS):
         client.ask("/api/read", ask)
     status, content, _ = client.ask("/api/step", {"reading": first, "segment": 1})
     assert status == 400

@@ -246,7 +246,8 @@ def test_where_a_study_lies_is_no_part_of_what_it_asks(tmp_path: Path) -> None:
 def test_a_seal_around_something_else_is_no_answer(done: tuple[Path, Any], tmp_path: Path) -> None:
     folder = shutil.copytree(done[0], tmp_path / "runs")
     answer = folder / "rnn" / "examined.json"
-    for facts in ([], {}, {**read_sealed(answer, ""), "version": 0}):
+    others: list[Any] = [[], {}, {**read_sealed(answer, ""), "version": 0}]
+    for facts in others:
         write_sealed(answer, facts)
         assert examined(folder)[0] == done[1]
 

@@ -74,11 +74,11 @@ def small(name: str, **options: Any) -> Any:
     # Untrained models hardly look at their memories: make what they find count.
     with torch.no_grad():
         for weight in model.parameters():
-            weight *= 2
+            weight.mul_(2)
     return model
 
 
-def test_study_leaves_its_page_its_result_and_its_numbers(published: Published) -> None:
+def test_books_leaves_its_page_its_result_and_its_numbers(published: Published) -> None:
     folder = published.page.parent
     kept = json.loads((folder / "result.json").read_text())["result"]
     assert from_plain(BooksResult, kept) == published.result
@@ -97,9 +97,7 @@ def test_a_model_without_memory_loses_nothing_with_its_state(published: Publishe
         assert one.outcome.state_bytes > 0 or one.model == "none"
 
 
-def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
-    published: Published, tmp_path: Path
-) -> None:
+def test_books_cut_off_goes_on_to_the_same_result(published: Published, tmp_path: Path) -> None:
     folder = tmp_path / "half"
     shutil.copytree(published.page.parent, folder)
     (folder / "result.json").unlink()
@@ -137,7 +135,7 @@ def test_bits_are_those_of_reading_one_passage_after_the_other(name: str) -> Non
 def test_controls_give_what_the_named_states_give(name: str) -> None:
     model, segment = small(name), 16
     tokens = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (4, 13 * segment)))
-    state = None
+    state: Any = None
     for part in tokens[:, :-segment].split(segment, 1):
         state = model(part, state).state
     last = tokens[:, -segment:]
@@ -156,7 +154,7 @@ def test_controls_give_what_the_named_states_give(name: str) -> None:
 def test_only_what_is_older_than_the_cache_is_exchanged() -> None:
     model = small("infinite")
     tokens = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (2, 96)))
-    state = None
+    state: Any = None
     for part in tokens.split(16, 1):
         state = model(part, state).state
     mixed, blank = tampered(state)["older shuffled"], tampered(state)["older blanked"]

@@ -71,7 +71,7 @@ def test_images_leaves_curves_samples_and_looks(drawing: Published) -> None:
 
 
 @pytest.mark.parametrize("name", ["drawing", "reading"])
-def test_compute_is_equal(name: str, request: pytest.FixtureRequest) -> None:
+def test_compute_of_contestants_is_equal(name: str, request: pytest.FixtureRequest) -> None:
     models = request.getfixturevalue(name).result.contest.models.values()
     spent = [facts.steps * facts.flop for facts in models]
     # A step is the smallest difference there can be.
@@ -149,7 +149,7 @@ def test_an_order_is_claimed_only_where_all_seeds_agree() -> None:
     assert table.rows[1] == ["strided", 7.5, 1.0, 6, "0.01", pytest.approx(0.85), 2.0]
 
 
-def test_options_are_checked_before_anything_runs(tmp_path: Path) -> None:
+def test_options_of_contests_are_checked_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="longer than a passage"):
         ms.study("patterns", out=tmp_path / "a", length=8, stride=16)
     with pytest.raises(UserError, match="did you mean 'strided'"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from mnemoscope.studies.evolution.study import Evolution
 from mnemoscope.studies.sentences import verdict
 from mnemoscope.studies.study import Diverged
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "steps": 3,
     "sentences": 1200,
     "layers": 2,
@@ -41,7 +42,8 @@ SMALL = {
     "neighbours": 3,
 }
 FALLING, DIP, FLAT = (3.0, 2.5, 1.0), (3.0, 2.0, 2.8), (3.0, 3.0, 3.0)
-AS_PUBLISHED = {"LM": FALLING, "MLM": DIP, "MT": FLAT}
+Sites = dict[str, tuple[float, ...]]
+AS_PUBLISHED: Sites = {"LM": FALLING, "MLM": DIP, "MT": FLAT}
 
 
 def examined(token: tuple[float, ...], seed: int, masked: bool) -> Examined:
@@ -50,8 +52,12 @@ def examined(token: tuple[float, ...], seed: int, masked: bool) -> Examined:
         ("rank 1–5", "rank 6–9"), {}, ((0.4, 0.3 + seed / 10), (0.4, 0.2)), ((0.1, 0.1),) * 2
     )
     about = {"token": token, "next": (1.0, 1.5, 2.0 + seed), "previous": FLAT}
-    null = {"token": (0.1, 0.2, 0.3), "next": (0.1,) * 3, "previous": (0.1,) * 3}
-    shares = dict.fromkeys(("token", "position", "left", "right"), (1.0, 0.5, 0.25))
+    null: Sites = {
+        "token": (0.1, 0.2, 0.3),
+        "next": (0.1,) * 3,
+        "previous": (0.1,) * 3,
+    }
+    shares: Sites = dict.fromkeys(("token", "position", "left", "right"), (1.0, 0.5, 0.25))
     return Examined(
         sites=("embeddings", "layer.0.out", "layer.1.out"),
         tokens=800,
@@ -73,7 +79,7 @@ def examined(token: tuple[float, ...], seed: int, masked: bool) -> Examined:
     )
 
 
-def made(token: dict[str, tuple[float, ...]] = AS_PUBLISHED) -> EvolutionResult:
+def made(token: Sites = AS_PUBLISHED) -> EvolutionResult:
     """Two seeds each; runs of one objective are 0.1 apart, of MT and LM 0.6, of others 0.4."""
     trials = tuple(
         Trained(o, seed, f"{o.lower()}-seed{seed}", examined(token[o], seed, o != "MT"))
@@ -219,7 +225,7 @@ def test_numbers_on_the_page_of_evolution_are_those_of_its_result():
     assert part(sections, "What was trained").rows[0] == ["MT", 300, 1.5, 2.5, 0]
 
 
-def test_a_training_that_diverged_is_counted_and_left_out():
+def test_a_training_of_evolution_that_diverged_is_left_out():
     whole = made()
     first = replace(whole.trials[0], outcome=Diverged("the loss is nan"))
     distances = tuple(one for one in whole.distances if first.run not in (one.left, one.right))

@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ from mnemoscope.studies.sizes import count, sized, state_bytes
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "parameters": 4000,
     "trained": 4,
     "tested": (1, 4, 8),
@@ -42,7 +42,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
     return ms.study("lag", out=tmp_path_factory.mktemp("lag") / "study", **SMALL)
 
 
-def test_study_leaves_its_page_its_result_and_its_numbers(published: Published) -> None:
+def test_lag_leaves_its_page_its_result_and_its_numbers(published: Published) -> None:
     folder = published.page.parent
     page = published.page.read_text()
     kept = json.loads((folder / "result.json").read_text())
@@ -62,9 +62,7 @@ def test_a_finished_study_is_not_run_again(published: Published) -> None:
     assert {path: path.stat().st_mtime_ns for path in runs.rglob("*")} == before
 
 
-def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
-    published: Published, tmp_path: Path
-) -> None:
+def test_lag_cut_off_goes_on_to_the_same_result(published: Published, tmp_path: Path) -> None:
     folder = tmp_path / "half"
     shutil.copytree(published.page.parent, folder)
     (folder / "result.json").unlink()
@@ -88,7 +86,7 @@ def test_another_study_or_foreign_files_are_never_mixed_in(
         ms.study("lag", out=tmp_path, **SMALL)
 
 
-def test_options_are_checked_before_anything_runs(tmp_path: Path) -> None:
+def test_options_of_lag_are_checked_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no option 'sedes'.*'seeds'"):
         ms.study("lag", out=tmp_path / "a", sedes=3)
     with pytest.raises(UserError, match=r"unknown preset 'quik'.*'quick'"):
@@ -199,8 +197,14 @@ def test_the_page_opens_and_draws_every_figure(published: Published, browser: Br
     page.close()
 
 
-def test_a_mistake_does_not_block_the_folder(tmp_path: Path) -> None:
-    tiny = {**SMALL, "memories": "gru", "steps": 2, "learning_rates": (1e-3,), "seeds": 1}
+def test_a_mistake_does_not_block_the_folder_of_a_study(tmp_path: Path) -> None:
+    tiny: dict[str, Any] = {
+        **SMALL,
+        "memories": "gru",
+        "steps": 2,
+        "learning_rates": (1e-3,),
+        "seeds": 1,
+    }
     with pytest.raises(UserError, match="did you mean 'gru'"):
         ms.study("lag", out=tmp_path / "a", **{**tiny, "memories": "gruu"})
     threads = torch.get_num_threads()

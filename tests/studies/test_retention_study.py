@@ -91,7 +91,7 @@ def test_pages_on_the_way_say_what_is_missing(
     monkeypatch.setattr(publish, "SHOW_EVERY", 0)
     monkeypatch.setattr(RetentionStudy, "page", staticmethod(drawn))
     # By names that older versions had for a memory and an option.
-    old = {"memories": "gru,cache", "token_widths": "8", "kept": "8", "widths": "8"}
+    old: dict[str, Any] = {"memories": "gru,cache", "token_widths": "8", "kept": "8", "widths": "8"}
     ms.study("retention", "smoke", out=tmp_path / "a", jobs=1, **old)
     monkeypatch.undo()
     assert len(shared) == 2 * (2 + 1) + 1
@@ -105,9 +105,7 @@ def test_pages_on_the_way_say_what_is_missing(
     assert all(section.title != "Not finished" for section in last)
 
 
-def test_a_study_that_was_cut_off_goes_on_to_the_same_result(
-    published: Published, tmp_path: Path
-) -> None:
+def test_retention_cut_off_goes_on_to_the_same_result(published: Published, tmp_path: Path) -> None:
     folder = tmp_path / "half"
     shutil.copytree(published.page.parent, folder)
     (folder / "result.json").unlink()
@@ -162,7 +160,7 @@ def test_somebody_elses_memory_takes_part_by_its_path(tmp_path: Path) -> None:
 
 
 def test_retention_refuses_options_before_anything_runs(tmp_path: Path) -> None:
-    for options, said in {
+    refused: dict[tuple[str, Any], str] = {
         ("memories", "gruu"): r"unknown memory 'gruu'.*'gru'",
         ("memories", "stiky"): r"unknown memory 'stiky'.*'sticky'",
         ("memories", "gru,gru"): "named twice",
@@ -170,9 +168,10 @@ def test_retention_refuses_options_before_anything_runs(tmp_path: Path) -> None:
         ("lengths", "32,8"): "lengths must be increasing",
         ("ages", "30,40"): "ages must begin below length=24",
         ("token_widths", "5"): "width 5 is not a multiple of heads 2",
-    }.items():
+    }
+    for (name, value), said in refused.items():
         with pytest.raises(UserError, match=said):
-            ms.study("retention", "smoke", out=tmp_path / "a", keys=32, **dict([options]))
+            ms.study("retention", "smoke", out=tmp_path / "a", keys=32, **{name: value})
     assert not (tmp_path / "a").exists()
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
+from complaints import complaint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mnemoscope as ms
-from complaints import complaint
 from mnemoscope.api import Published
 from mnemoscope.core.bounded import read_sealed
 from mnemoscope.core.errors import UserError
@@ -124,7 +124,12 @@ def test_an_older_result_that_no_page_can_be_made_of_is_computed_again(
     folder = copied(done, tmp_path)
     aged(folder)
     result = folder / "result.json"
-    for change in ({"losses": 3}, {"made": {}}, {"version": 1, "result": {"losses": {"rnn": {}}}}):
+    changes: list[dict[str, Any]] = [
+        {"losses": 3},
+        {"made": {}},
+        {"version": 1, "result": {"losses": {"rnn": {}}}},
+    ]
+    for change in changes:
         result.write_text(json.dumps(json.loads(result.read_text()) | change))
         assert numbers(tiny(folder)) == numbers(done)
 
@@ -289,8 +294,7 @@ for line in sys.stdin:
 
 
 def test_of_two_that_start_at_once_exactly_one_works(tmp_path: Path) -> None:
-    here = Path(__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(here)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     both = [
         subprocess.Popen([sys.executable, "-c", START], env=environment, **pipes) for _ in range(2)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
 STUDY = "study tiny_study:Tiny --preset quick --steps 1000000 --trust tiny_study --out s --jobs"
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="this system has no signals")
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="this system h
 def started(home: Path, jobs: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "mnemoscope", *STUDY.split(), str(jobs)]
     # What workers import comes from the environment; theirs is no folder of tests.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(TESTS)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     study = subprocess.Popen(
         command,
         cwd=home,

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,13 @@ from mnemoscope.studies.translation.result import (
 from mnemoscope.studies.translation.sentences import fall, ranking, rates
 from mnemoscope.studies.translation.study import TranslationStudy
 
-SMALL = {"parameters": 60_000, "steps": 6, "sentences": 400, "clauses": 2, "tested": 40}
+SMALL: dict[str, Any] = {
+    "parameters": 60_000,
+    "steps": 6,
+    "sentences": 400,
+    "clauses": 2,
+    "tested": 40,
+}
 SMALL |= {"vocabulary_size": 300, "ends": (6, 12), "device": "cpu"}
 
 
@@ -43,7 +50,7 @@ def scored(short: float, long: float, spread: float = 2.0, valid_loss: float = 1
     return Scored(both, spread, 50.0, 1.25, ("tok:13a",), lengths, ("a", "b"), valid_loss, 3.0)
 
 
-def made(**changes: object) -> TranslationResult:
+def made(**changes: Any) -> TranslationResult:
     """Two models with three seeds, a third that diverged, and small maps."""
     model = {"parameters": 1000, "width": 8, "layers": 1}
     trials = [
@@ -168,7 +175,8 @@ def test_attention_and_dependence_are_drawn_from_their_numbers():
     assert "Of the 1 tokens of the target" in said
     assert ", 0 have any influence on it; of the 4 of the source, 1 have none" in said
     assert isinstance(figure, Figure)
-    assert sum(float(row["share"]) for row in figure.data) == pytest.approx(2)
+    shares = [float(str(row["share"])) for row in figure.data]
+    assert sum(shares) == pytest.approx(2)
     assert "What each position can see" not in [one.title for one in page(made(dependence=None))]
 
 
@@ -189,7 +197,11 @@ def test_the_best_rate_is_chosen_and_said():
 
 
 def test_the_translation_study_from_end_to_end(tmp_path: Path):
-    options = {"models": ("vector", "luong", "encoder_decoder"), "seeds": 3, **SMALL}
+    options: dict[str, Any] = {
+        "models": ("vector", "luong", "encoder_decoder"),
+        "seeds": 3,
+        **SMALL,
+    }
     options |= {"learning_rates": (1e-3, 3e-3)}
     done = ms.study("translation", out=tmp_path / "s", jobs=1, **options)
     text = done.page.read_text()
@@ -223,7 +235,7 @@ def test_the_translation_study_from_end_to_end(tmp_path: Path):
 
 def test_a_translator_that_is_named_by_its_path_takes_part(tmp_path: Path):
     path = "mnemoscope.models.seq2seq.luong:Luong"
-    options = {"models": (path,), "seeds": 1, "learning_rates": (1e-3,), **SMALL}
+    options: dict[str, Any] = {"models": (path,), "seeds": 1, "learning_rates": (1e-3,), **SMALL}
     trust = "mnemoscope.models.seq2seq.luong"
     result = ms.study("translation", out=tmp_path / "s", jobs=1, trust=trust, **options).result
     assert list(result.cross_attention) == [path]

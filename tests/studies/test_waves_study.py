@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,9 @@ from mnemoscope.studies.waves.page import page
 from mnemoscope.studies.waves.result import Checkpoint, Examined, WavesResult
 from mnemoscope.studies.waves.study import WavesStudy
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "steps": 4,
-    "looks": 2,
+    "checkpoints": 2,
     "layers": 1,
     "width": 8,
     "heads": 2,
@@ -88,7 +89,7 @@ def test_the_page_is_drawn_from_json_and_has_its_numbers(published):
     )
 
 
-def test_a_training_that_diverged_is_counted_and_left_out(published):
+def test_a_training_of_waves_that_diverged_is_left_out(published):
     result = published.result
     lost = replace(result.of("LM", "none")[0], seed=1, examined=None)
     table = part(replace(result, trials=(*result.trials, lost)), "What was trained")
@@ -96,10 +97,11 @@ def test_a_training_that_diverged_is_counted_and_left_out(published):
     assert [row[-1] for row in table.rows if row[:2] == ["LM", "learned"]] == [0]
 
 
-def with_last(result: WavesResult, objective: str, kind: str, **changes: object) -> WavesResult:
+def with_last(result: WavesResult, objective: str, kind: str, **changes: Any) -> WavesResult:
     """The same result with other numbers at the end of one kind of training."""
 
-    def changed(one: Examined) -> Examined:
+    def changed(one: Examined | None) -> Examined:
+        assert one is not None
         last = replace(one.last, **changes)
         return replace(one, checkpoints=(*one.checkpoints[:-1], last))
 
@@ -162,7 +164,7 @@ def test_a_text_can_be_learnt_and_a_real_model_measured(tmp_path: Path):
     )  # fmt: skip
     done = ms.study(
         "waves", out=tmp_path / "s", jobs=1,
-        **{**SMALL, "steps": 1, "looks": 1, "positions": "none", "real": str(run.folder)},
+        **{**SMALL, "steps": 1, "checkpoints": 1, "positions": "none", "real": str(run.folder)},
         source=str(tmp_path / "text.txt"), real_length=40, real_texts=8,
     )  # fmt: skip
     assert done.result.real.model == "run"

@@ -67,7 +67,7 @@ def test_a_model_that_knows_nothing() -> None:
 
 
 @given(st.floats(0, 20), st.integers(2, 10_000))
-def test_bits(loss: float, choices: int) -> None:
+def test_bits_are_what_guessing_costs_more(loss: float, choices: int) -> None:
     bits = Score(loss, 0.5, 1).bits(choices)
     assert 0 <= bits <= math.log2(choices)
     # In nats: what guessing costs less what the answer cost.
@@ -76,7 +76,7 @@ def test_bits(loss: float, choices: int) -> None:
 
 @pytest.mark.parametrize("memory", ["gru", "transformer"])
 @torch.no_grad()
-def test_a_text_is_read_on(small: Make, memory: str) -> None:
+def test_evaluation_reads_a_text_on(small: Make, memory: str) -> None:
     config = small("text", memory)
     assert isinstance(config.task, Text)
     torch.manual_seed(0)
@@ -114,7 +114,7 @@ def test_held_out_data_are_not_those_of_training(small: Make) -> None:
     score = evaluate(model, config.task, batches=1, size=32, seed=3)
     losses = {}
     for split in ("train", "valid"):
-        batch = config.task.batch(0, 32, seed=3, split=split)  # type: ignore[arg-type]
+        batch = config.task.batch(0, 32, seed=3, split=split)
         logits = model(torch.from_numpy(batch.tokens)).logits.flatten(0, 1)
         losses[split] = float(F.cross_entropy(logits, torch.from_numpy(batch.targets).flatten()))
     assert score.loss == pytest.approx(losses["valid"], rel=1e-5)

@@ -52,7 +52,10 @@ def reference(config: RunConfig, steps: int) -> tuple[Weights, list[float]]:
     model = fresh(config)
     decay = [w for w in model.parameters() if w.dim() >= 2]
     rest = [w for w in model.parameters() if w.dim() < 2]
-    groups = [{"params": decay, "weight_decay": settings.weight_decay}, {"params": rest}]
+    groups: list[dict[str, Any]] = [
+        {"params": decay, "weight_decay": settings.weight_decay},
+        {"params": rest},
+    ]
     adam = torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=0.0, foreach=False)
     state, losses = None, []
     for step in range(steps):
@@ -104,7 +107,7 @@ def trained(config: RunConfig, folder: Path) -> Weights:
     ],
     ids=["plain", "smoothed", "decayed", "segments", "text"],
 )
-def test_it_is_the_plain_loop(
+def test_training_is_the_plain_loop(
     small: Make, tmp_path: Path, memory: str, options: dict[str, Any]
 ) -> None:
     config = small(memory=memory, steps=6, **options)
@@ -255,7 +258,7 @@ def test_only_matrices_decay(small: Make) -> None:
 
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("task", ["copy", "text"])
-def test_bfloat16(small: Make, tmp_path: Path, memory: str, task: str) -> None:
+def test_training_in_bfloat16(small: Make, tmp_path: Path, memory: str, task: str) -> None:
     options = {"steps": 10, "segment": 4, "tbptt": 2}
     low = train(small(task, memory, **options, precision="bfloat16"), tmp_path / "low")
     full = train(small(task, memory, **options), tmp_path / "full")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import children
 import pytest
 import torch
 from children import PATIENCE, has_step, wait_until
@@ -33,7 +34,7 @@ class Team:
         if config is not None:
             written = str(folder.with_name(f"{folder.name}.yaml"))
             Path(written).write_text(config.to_yaml())
-        script = Path(__file__).with_name("children.py")
+        script = Path(children.__file__)
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         self.process = subprocess.Popen(
             [*torchrun, "--nproc_per_node", "2", script, folder, self.report, written, self.pids],
@@ -56,7 +57,7 @@ class Team:
         self.end()
 
 
-def test_two_processes(
+def test_two_processes_train_as_one(
     small: Make, tmp_path: Path, measured: Callable[[Path], list[dict[str, Any]]]
 ) -> None:
     config = small("text", "lstm", steps=60, checkpoint_every=5, evaluate_every=20)

@@ -17,10 +17,10 @@ import pytest
 import torch
 from children import Child, has_step, wait_until
 
-from mnemoscope.core.errors import UserError
+from mnemoscope.core.errors import InterruptedRunError, UserError
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
-from mnemoscope.training.loop import InterruptedRunError, resume, train
+from mnemoscope.training.loop import resume, train
 from mnemoscope.training.run import Run
 
 Make = Callable[..., RunConfig]
@@ -53,7 +53,7 @@ def steps(run: Path) -> list[int]:
     return sorted(int(path.name[5:]) for path in (run / "checkpoints").glob("step-????????"))
 
 
-def test_killed_again_and_again(
+def test_a_run_killed_again_and_again_goes_on(
     config: RunConfig, whole: Run, tmp_path: Path, measured: Measured
 ) -> None:
     folder = tmp_path / "run"
@@ -113,7 +113,7 @@ def test_killed_while_a_checkpoint_is_written(small: Make, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_politely(small: Make, tmp_path: Path, number: int) -> None:
+def test_a_run_stopped_politely_goes_on(small: Make, tmp_path: Path, number: int) -> None:
     config = small("text", "lstm", steps=400, dropout=0.2, checkpoint_every=150)
     folder = tmp_path / "run"
     child = Child.start(folder, config.to_yaml())
@@ -159,6 +159,11 @@ def stray(folder: Path) -> None:
     folder.rename(folder.with_name(folder.name + ".partial"))
 
 
+def emptied(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "truncated": truncate,
     "weights": flip("model.safetensors", 0.9),
@@ -172,7 +177,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "no facts": lambda folder: (folder / "complete.json").unlink(),
     "no moments": lambda folder: (folder / "optimizer.safetensors").unlink(),
     "no memory": lambda folder: (folder / "memory-0-0.safetensors").unlink(),
-    "empty": lambda folder: [path.unlink() for path in folder.iterdir()] and None,
+    "empty": emptied,
     "partial": stray,
 }
 
@@ -233,7 +238,7 @@ def test_not_a_bit_of_a_checkpoint_can_change_unnoticed(tmp_path: Path) -> None:
     assert checkpoint.load(folder).step == 3
 
 
-def test_all_checkpoints_damaged(
+def test_a_run_with_all_checkpoints_damaged_is_refused(
     stopped: tuple[Path, Run],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,

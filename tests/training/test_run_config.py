@@ -33,7 +33,7 @@ def test_no_name_belongs_to_two_parts(task: str, memory: str) -> None:
     assert not [name for name, count in owners.items() if count > 1]
 
 
-def test_full_names() -> None:
+def test_options_by_their_full_names() -> None:
     config = RunConfig.of("copy", "gru", {"model.width": 24, "task.lag": 3, "training.steps": 5})
     assert (config.model.width, config.task.lag, config.training.steps) == (24, 3, 5)  # type: ignore[attr-defined]
 
@@ -68,7 +68,7 @@ def test_a_name_two_parts_share_must_be_written_in_full(
         ({"batch": 10, "accumulate": 3}, "batch 10 cannot be cut into 3 equal parts"),
     ],
 )
-def test_mistakes_in_options(options: dict[str, Any], message: str) -> None:
+def test_mistakes_in_options_of_a_run_are_explained(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         RunConfig.of("copy", "gru", options)
 
@@ -81,7 +81,7 @@ def test_mistakes_in_options(options: dict[str, Any], message: str) -> None:
         ("copy", "encoder_decoder", "unknown memory 'encoder_decoder'"),
     ],
 )
-def test_mistakes_in_names(task: str, memory: str, message: str) -> None:
+def test_mistakes_in_names_of_a_run_are_explained(task: str, memory: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         RunConfig.of(task, memory, {})
 
@@ -118,7 +118,7 @@ def test_yaml_of_every_pair_is_read_back_as_written(task: str, memory: str) -> N
         }
     )
 )
-def test_yaml_round_trip(options: dict[str, Any]) -> None:
+def test_a_run_config_survives_yaml(options: dict[str, Any]) -> None:
     config = RunConfig.of("copy", "transformer", options)
     assert RunConfig.from_yaml(config.to_yaml()) == config
 
@@ -159,7 +159,7 @@ def test_yaml_by_hand_needs_only_what_differs() -> None:
         ("task: {name: copi}\nmodel: {name: gru}", "unknown task 'copi'"),
     ],
 )
-def test_mistakes_in_yaml(text: str, message: str) -> None:
+def test_mistakes_in_yaml_of_a_run_are_explained(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         RunConfig.from_yaml(text, "here.yaml")
 
@@ -197,7 +197,7 @@ def test_whatever_the_yaml_holds_the_answer_is_a_config_or_an_explanation(conten
         ),
     ],
 )
-def test_parts_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+def test_parts_of_a_run_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         RunConfig.of("copy", "transformer", options).check()
 

@@ -7,17 +7,18 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
-
 from complaints import complaint
+
 from mnemoscope.api import load
+from mnemoscope.core.bounded import write_sealed
 from mnemoscope.data.text import _corpus
-from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import resume, train
 from mnemoscope.training.run import Run
@@ -90,7 +91,7 @@ def test_what_was_changed_is_named(
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     when = "at its end" if finished else "at step 6"
     for use in (load, resume):
-        told = complaint(lambda use=use: use(run))
+        told = complaint(partial(use, run))
         assert told
         assert said.format(when=when) in told
         assert f"{run / 'config.yaml'} is not what this run was trained with" in told
@@ -152,7 +153,7 @@ def test_an_option_that_came_later_is_no_difference(stopped: Path) -> None:
         path = folder / "complete.json"
         facts = json.loads(path.read_text())["facts"]
         del facts["config"]["training"]["tbptt"], facts["config"]["model"]["dropout"]
-        checkpoint.bounded.write_sealed(path, facts)
+        write_sealed(path, facts)
     assert load(stopped)
     change(stopped, "tbptt: 1", "tbptt: 2")
     assert "training.tbptt: 1 at step 6, 2 now" in str(complaint(lambda: load(stopped)))

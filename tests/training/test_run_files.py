@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from complaints import complaint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from complaints import complaint
 from mnemoscope.core import bounded
 from mnemoscope.core.registry import KINDS, TASKS, find
 from mnemoscope.training import checkpoint, metrics
@@ -122,7 +122,7 @@ def test_a_config_that_is_none_is_explained(run: Path, content: bytes, said: str
 
 @pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "text.digest", "vocabulary.json"])
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_what_is_no_file_is_not_waited_for(run: Path, name: str, kind: str) -> None:
+def test_a_file_of_a_run_that_is_none_is_not_waited_for(run: Path, name: str, kind: str) -> None:
     (run / name).unlink()
     (run / "model.safetensors").unlink()
     if kind == "folder":

@@ -40,7 +40,7 @@ def test_inverse_sqrt_without_warmup_begins_at_the_highest() -> None:
     assert rates == pytest.approx([1.0, 1.0, 0.5])
 
 
-def test_constant_stays() -> None:
+def test_a_constant_schedule_stays() -> None:
     settings = Training.make(steps=10, warmup=0, lr=0.3, schedule="constant")
     assert {learning_rate(step, settings) for step in range(10)} == {0.3}
 

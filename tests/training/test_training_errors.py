@@ -107,7 +107,7 @@ def test_a_run_without_weights_has_no_model(small: Make, tmp_path: Path) -> None
         run.model()
 
 
-def test_numbers_that_explode(small: Make, tmp_path: Path) -> None:
+def test_a_loss_that_explodes_ends_a_run(small: Make, tmp_path: Path) -> None:
     config = small(steps=50, lr=1e30, schedule="constant", warmup=0, checkpoint_every=10)
     with pytest.raises(DivergedError) as raised:
         train(config, tmp_path / "run")
@@ -125,7 +125,9 @@ def test_numbers_that_explode(small: Make, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("checkpoint_every", [3, 100])
-def test_poisoned_weights(small: Make, tmp_path: Path, checkpoint_every: int) -> None:
+def test_weights_that_are_no_numbers_end_a_run(
+    small: Make, tmp_path: Path, checkpoint_every: int
+) -> None:
     config = small(steps=40, checkpoint_every=checkpoint_every)
     model = config.model.build()
     with torch.no_grad():
@@ -136,7 +138,7 @@ def test_poisoned_weights(small: Make, tmp_path: Path, checkpoint_every: int) ->
     assert Run.open(tmp_path / "run").metrics() == []
 
 
-def test_a_full_disk(small: Make, tmp_path: Path) -> None:
+def test_a_full_disk_ends_a_run_with_a_message(small: Make, tmp_path: Path) -> None:
     config = small(steps=12, width=32, checkpoint_every=4)
     whole = train(config, tmp_path / "whole")
     room = (whole.folder / "model.safetensors").stat().st_size * 3 // 2

@@ -43,6 +43,7 @@ OPTIONS = {
     "horizon": "tbptt",
     "kept": "mem_lens",
     "words": "vocab_size",
+    "looks": "checkpoints",
 }
 
 

@@ -229,7 +229,7 @@ STUDIES = {
         "does sparse attention draw images as well as dense?",
     ),
     "patterns": Entry(
-        "mnemoscope.studies.patterns.study:Reading",
+        "mnemoscope.studies.patterns.study:Patterns",
         "does sparse attention read text as well as dense?",
     ),
     "translation": Entry(
@@ -277,7 +277,7 @@ STATES = {
     "lstm": "mnemoscope.memories.lstm:LSTMState",
     "gru": "mnemoscope.memories.gru:GRUState",
     "keys-values": "mnemoscope.memories.transformer.state:AttentionState",
-    "layer-inputs": "mnemoscope.memories.transformer_xl.state:CacheState",
+    "layer-inputs": "mnemoscope.memories.transformer_xl.state:LayerInputs",
     "signal": "mnemoscope.memories.infinite.signal:ContinuousState",
     "relative": "mnemoscope.memories.transformer_xl.state:LayerState",
     "sparse": "mnemoscope.memories.sparse.state:SparseState",
@@ -288,7 +288,7 @@ STATES = {
     "transformers": "mnemoscope.huggingface.stream:HuggingFaceState",
     "document": "mnemoscope.huggingface.stream:DocumentState",
     "window": "mnemoscope.huggingface.infinite.windows:WindowState",
-    "window-layer": "mnemoscope.huggingface.infinite.windows:LayerPast",
+    "window-layer": "mnemoscope.huggingface.infinite.windows:WindowLayerState",
 }
 
 KINDS = {

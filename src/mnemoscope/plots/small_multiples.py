@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GAP_X, PANEL, LINE, LABELS = 0.1, 190, 19, 40
 
 
-def panels(
+def small_multiples(
     parts: Sequence[tuple[str, go.Figure]], columns: int = 2, ghosts: bool = True
 ) -> go.Figure:
     """Put figures next to each other, each under its own title and legend.

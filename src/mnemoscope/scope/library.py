@@ -22,7 +22,7 @@ class Library:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._found = run_index.Found([], False)
+        self._found = run_index.RunIndex([], False)
         self._when = 0.0
 
     def _items(self, kind: str) -> list[run_index.Item]:

@@ -53,22 +53,22 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Found:
+class RunIndex:
     """Items in the order of their names; ``cut`` when there are more than a page shows."""
 
     items: list[Item]
     cut: bool
 
 
-def scan(root: Path) -> Found:
+def scan(root: Path) -> RunIndex:
     """All items below ``root``."""
     found: list[Item] = []
     budget = iter(range(MOST_FOLDERS))
     for item in _walk(root.resolve(), root.resolve(), 0, budget):
         if len(found) == MOST:
-            return Found(found, True)
+            return RunIndex(found, True)
         found.append(item)
-    return Found(found, next(budget, None) is None)
+    return RunIndex(found, next(budget, None) is None)
 
 
 def _walk(root: Path, folder: Path, depth: int, budget: Iterator[int]) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""What is open: models, and readings that can be stepped through. Bounded in number and size."""
+"""What is open: models, and sessions that can be stepped through. Bounded in number and size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-MOST_MODELS, MOST_READINGS = 4, 16
+MOST_MODELS, MOST_SESSIONS = 4, 16
 MOST_CHARACTERS, MOST_TOKENS = 20_000, 2048
 LONGEST_SEGMENT, MOST_SEGMENTS = 256, 256
 # How long a request waits for its turn; one model computes at a time.
@@ -49,7 +49,7 @@ def _explained(doing: str) -> Iterator[None]:
 
 
 @dataclass(eq=False)
-class Reading:
+class Session:
     """A text that a model is reading: the stream goes forward, frames already made are kept."""
 
     stream: PageStream
@@ -77,7 +77,7 @@ class Sessions:
     def __init__(self, root: Path, given: list[str]) -> None:
         self.root, self.given = root, given
         self._models: OrderedDict[str, ServedModel] = OrderedDict()
-        self._readings: OrderedDict[str, Reading] = OrderedDict()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
         # Hooks of one model must not see the tokens of another reader.
         self._turn = threading.Lock()
 
@@ -121,31 +121,31 @@ class Sessions:
                     f"{len(tokens)} tokens in segments of {segment}: choose segments of at most "
                     f"{LONGEST_SEGMENT} tokens, and at most {MOST_SEGMENTS} of them"
                 )
-            reading = Reading(model.start(document), tokens, segment)
-            reading.advance()
+            session = Session(model.start(document), tokens, segment)
+            session.advance()
         key = secrets.token_urlsafe(12)
-        _keep(self._readings, key, reading, MOST_READINGS)
+        _keep(self._sessions, key, session, MOST_SESSIONS)
         return {
             "reading": key,
             "about": model.about,
             "tokens": [model.show(token) for token in tokens],
             "segment": segment,
-            "segments": reading.segments,
+            "segments": session.segments,
         }
 
     def step(self, key: str, number: int) -> bytes:
-        """What segment ``number`` of a reading showed, as JSON; reads up to it if need be."""
-        reading = self._readings.get(key)
-        if reading is None:
-            raise UserError("this reading is closed, others came after it: read the text again")
-        if not 0 <= number < reading.segments:
-            raise UserError(f"there is no segment {number + 1} of {reading.segments}")
-        while len(reading.frames) <= number:
+        """What segment ``number`` of a session showed, as JSON; reads up to it if need be."""
+        session = self._sessions.get(key)
+        if session is None:
+            raise UserError("this session is closed, others came after it: read the text again")
+        if not 0 <= number < session.segments:
+            raise UserError(f"there is no segment {number + 1} of {session.segments}")
+        while len(session.frames) <= number:
             # One segment a turn, so that nobody waits for all of somebody else's text.
             with self._alone(), _explained("reading on"):
-                if len(reading.frames) <= number:
-                    reading.advance()
-        return reading.frames[number]
+                if len(session.frames) <= number:
+                    session.advance()
+        return session.frames[number]
 
     def _open(self, identity: str) -> ServedModel:
         model = self._models.get(identity)

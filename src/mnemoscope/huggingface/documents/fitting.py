@@ -20,7 +20,7 @@ from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface.config import Fitting, Guidance
 from mnemoscope.huggingface.documents.losses import Reader
 from mnemoscope.huggingface.texts import Documents
-from mnemoscope.memories.documents.guidance import terms
+from mnemoscope.memories.documents.guidance import guided_losses
 
 if TYPE_CHECKING:
     from mnemoscope.huggingface.documents.memory import DocumentMemory
@@ -212,7 +212,7 @@ class Course:
             return right.mean(), nothing, nothing
         chosen = torch.cat((selection[owner], self._wrong(rows, owner, selection)))
         right, wrong = self.reader.losses(rows.repeat(2), chosen).chunk(2)
-        own, pushed = terms(right, wrong, self.guidance.alpha, self.tau, self.guidance.form)
+        own, pushed = guided_losses(right, wrong, self.guidance.alpha, self.tau, self.guidance.form)
         return own, pushed, wrong.mean()
 
     def _wrong(self, rows: Tensor, owner: Tensor, selection: Tensor) -> Tensor:

@@ -27,8 +27,8 @@ from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface import limits, saved
 from mnemoscope.huggingface.config import InfiniteFitting, InfiniteOptions, TransformerXLOptions
 from mnemoscope.huggingface.infinite import windows as held
-from mnemoscope.huggingface.infinite.signals import ReadHook, Reading, SignalReader, is_read
-from mnemoscope.huggingface.infinite.windows import LayerPast, Windows, WindowState
+from mnemoscope.huggingface.infinite.signals import CallSignals, ReadHook, SignalReader, is_read
+from mnemoscope.huggingface.infinite.windows import WindowLayerState, Windows, WindowState
 from mnemoscope.huggingface.saving import keep
 from mnemoscope.memories.state import StreamState
 from mnemoscope.models.model import Output
@@ -53,11 +53,11 @@ class InfiniteMemory(nn.Module):
         self.blocks = [*parts.find_blocks(model)]
         listed = range(len(self.blocks)) if options.layers is None else options.layers
         chosen = sorted({parts.block_index(len(self.blocks), i) for i in listed})
-        self.reading = chosen if options.signal else []
+        self.reading_layers = chosen if options.signal else []
         rotary = any("rotary" in name for name, _ in model.named_modules())
         self.windows = Windows(options.window, options.mem_len, rotary)
         limits.check_window(model.config, options, 0 if self.windows.moves else options.mem_len)
-        attentions = [parts.find_attention(self.blocks[index]) for index in self.reading]
+        attentions = [parts.find_attention(self.blocks[index]) for index in self.reading_layers]
         if any(is_read(attention) for attention in attentions):
             raise UserError("the model has a long-term memory already: detach() that one first")
         self.config = limits.signal_config(model.config, options)
@@ -67,7 +67,7 @@ class InfiniteMemory(nn.Module):
         self.readers = nn.ModuleList(readers).to(next(model.parameters()).device)
         shape = [type(model).__name__, parts.width_of(model), len(self.blocks)]
         self._owner = json.dumps([shape, options.model_dump(mode="json", exclude={"seed"})])
-        self.now: Reading | None = None  # what the hooks work with while a call lasts
+        self.now: CallSignals | None = None  # what the hooks work with while a call lasts
         self._hooks = [
             attention.register_forward_hook(ReadHook(self, index), with_kwargs=True)
             for index, attention in enumerate(attentions)
@@ -143,14 +143,14 @@ class InfiniteMemory(nn.Module):
         Only the signal is read; tokens of a window that is not full yet are not in it.
         """
         self._check(state)
-        layers = [state.layers[1 + index] for index in self.reading]
-        signals = [layer.signal for layer in layers if isinstance(layer, LayerPast)]
-        with self._under(Reading([signal for signal in signals if signal is not None])):
+        layers = [state.layers[1 + index] for index in self.reading_layers]
+        signals = [layer.signal for layer in layers if isinstance(layer, WindowLayerState)]
+        with self._under(CallSignals([signal for signal in signals if signal is not None])):
             yield
 
     @contextmanager
-    def _under(self, reading: Reading) -> Iterator[None]:
-        before, self.now = self.now, reading
+    def _under(self, call: CallSignals) -> Iterator[None]:
+        before, self.now = self.now, call
         try:
             yield
         finally:
@@ -176,10 +176,10 @@ class InfiniteMemory(nn.Module):
         pasts = []
         for index in range(len(self.blocks)):
             inputs = signal = None
-            if index in self.reading:
+            if index in self.reading_layers:
                 inputs = torch.zeros(rows, 0, width, device=device)
-                signal = self.reader(self.reading.index(index)).longterm.fresh(rows)
-            pasts.append(LayerPast(empty, empty, inputs, signal))
+                signal = self.reader(self.reading_layers.index(index)).longterm.fresh(rows)
+            pasts.append(WindowLayerState(empty, empty, inputs, signal))
         count = torch.zeros(rows, dtype=torch.long, device=device)
         return StreamState((WindowState(tokens[:, :0]), *pasts), count, self._owner)
 
@@ -208,15 +208,15 @@ class InfiniteMemory(nn.Module):
         windows, device = self.windows, tokens.device
         window, *layers = state.layers
         assert isinstance(window, WindowState)
-        pasts = [layer for layer in layers if isinstance(layer, LayerPast)]
+        pasts = [layer for layer in layers if isinstance(layer, WindowLayerState)]
         segment = held.lay_out(windows, window.tokens, tokens, done, counts, new)
         keys_held = held.Held([windows.keys(count) for count in counts], segment.real)
-        reading = Reading(
+        call = CallSignals(
             [past.signal for past in pasts if past.signal is not None],
-            [torch.empty(0)] * len(self.reading),
+            [torch.empty(0)] * len(self.reading_layers),
             None if bool(segment.new.all()) else segment.new,
         )
-        with self._under(reading):
+        with self._under(call):
             out = self.base(
                 input_ids=segment.tokens,
                 attention_mask=None if keys_held.even else keys_held.attention(),
@@ -224,7 +224,7 @@ class InfiniteMemory(nn.Module):
                 past_key_values=held.cache_of(pasts, keys_held.before),
                 use_cache=True,
             )
-        assert reading.inputs is not None
+        assert call.inputs is not None
         counts = [count + more for count, more in zip(counts, new, strict=True)]
         full = [more > 0 and windows.filled(c) == 0 for c, more in zip(counts, new, strict=True)]
         rows = torch.tensor(full, device=device)
@@ -232,7 +232,7 @@ class InfiniteMemory(nn.Module):
         fresh = held.Held(
             [windows.filled(c - n) for c, n in zip(counts, new, strict=True)], segment.new
         )
-        after: list[LayerPast] = []
+        after: list[WindowLayerState] = []
         reads = itertools.count()  # over layers that have a signal
         for past, pair in zip(pasts, held.pairs_of(out.past_key_values), strict=True):
             keys, values = (held.last(keys_held.settled(one, 2), keep, 2) for one in pair)
@@ -243,16 +243,16 @@ class InfiniteMemory(nn.Module):
                     for one in (keys, values)
                 )
             if past.inputs is None or past.signal is None:
-                after.append(LayerPast(keys, values))
+                after.append(WindowLayerState(keys, values))
                 continue
             index = next(reads)
-            given = fresh.joined(past.inputs, reading.inputs[index], 1)
-            signal = reading.signals[index]
+            given = fresh.joined(past.inputs, call.inputs[index], 1)
+            signal = call.signals[index]
             if any(full):
                 longterm = self.reader(index).longterm
                 signal = longterm.write(signal, given, None if all(full) else rows)
             given = held.last(given, max(windows.filled(count) for count in counts), 1)
-            after.append(LayerPast(keys, values, given, signal))
+            after.append(WindowLayerState(keys, values, given, signal))
         seen = held.Held(
             [windows.tokens(c - n) for c, n in zip(counts, new, strict=True)], segment.new
         )
@@ -261,7 +261,7 @@ class InfiniteMemory(nn.Module):
         )
         count = torch.tensor(counts, device=device)
         logits = out.logits
-        if reading.counted is not None:
+        if call.counted is not None:
             order = (~segment.new).long().argsort(dim=1, stable=True)[:, : max(new)]
             logits = logits.gather(1, order[:, :, None].expand(-1, -1, logits.shape[2]))
         return logits, StreamState((WindowState(again), *after), count, self._owner)
@@ -291,7 +291,7 @@ class InfiniteMemory(nn.Module):
         saved.check_base(folder, about, model)
         memory = cls(model, saved.INFINITE_KINDS[about["kind"]].make(**about["options"]))
         try:
-            if memory.reading:
+            if memory.reading_layers:
                 memory.readers.load_state_dict(tensors)
         except RuntimeError as error:
             memory.detach()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Reading:
+class CallSignals:
     """What the hooks of one call share: one signal for each layer that reads, in their order.
 
     inputs   what the layers were given, (R, T, D) each, noted for a later write; None = no writing
@@ -61,21 +61,21 @@ class SignalReader(nn.Module):
         )
         return read
 
-    def add(self, index: int, reading: Reading | None, hidden: Tensor, output: Any) -> Any:
+    def add(self, index: int, call: CallSignals | None, hidden: Tensor, output: Any) -> Any:
         """What an attention layer returned for ``hidden`` (R, T, D), plus what its signal gives."""
-        if reading is None:
+        if call is None:
             return output
         inputs = hidden.to(self.query.weight.dtype)
-        if reading.inputs is not None:
-            reading.inputs[index] = inputs
-        signal = reading.signals[index]
+        if call.inputs is not None:
+            call.inputs[index] = inputs
+        signal = call.signals[index]
         if not bool(signal.count.any()):
             return output
         if len(inputs) != signal.batch:
             signal = signal.select(repeated(signal.batch, len(inputs)))
-        added, updated = self(inputs, signal, reading.counted)
-        if reading.inputs is not None:
-            reading.signals[index] = updated
+        added, updated = self(inputs, signal, call.counted)
+        if call.inputs is not None:
+            call.signals[index] = updated
         first = output[0] if isinstance(output, tuple) else output
         return parts.with_hidden(output, first + added.to(first.dtype))
 

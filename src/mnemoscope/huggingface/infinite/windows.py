@@ -28,7 +28,7 @@ class WindowState(State):
 
 
 @dataclass(frozen=True)
-class LayerPast(State):
+class WindowLayerState(State):
     """What one block carries.
 
     keys, values  (R, H, S, E)  of the window so far, as the model caches them
@@ -161,7 +161,7 @@ class Held:
         return values.gather(axis, order.view(shape).expand(sizes))
 
 
-def cache_of(pasts: Sequence[LayerPast], length: int) -> Any:
+def cache_of(pasts: Sequence[WindowLayerState], length: int) -> Any:
     """The last ``length`` keys and values as `transformers` wants them."""
     from transformers import DynamicCache
 

@@ -76,7 +76,7 @@ class Question:
     task: Recall
 
 
-def questions(task: Recall, options: RetentionOptions) -> list[Question]:
+def curve_points(task: Recall, options: RetentionOptions) -> list[Question]:
     """Every point of the three curves, with episodes of the kind that ``task`` has.
 
     No pair is asked twice in an episode: then the answers cannot hold more than the state does.

@@ -44,7 +44,7 @@ from mnemoscope.lenses.retention.episodes import (
     Question,
     RetentionOptions,
     Spelling,
-    questions,
+    curve_points,
 )
 from mnemoscope.lenses.retention.result import (
     Curve,
@@ -133,7 +133,7 @@ class Retention(Lens):
         else:
             self.answers = list(task.answers)
         self.trained = task is not None
-        self.questions = questions(self.task, self.options)
+        self.questions = curve_points(self.task, self.options)
         longest = max(question.task.length for question in self.questions)
         if stream.limit is not None and longest > stream.limit:
             raise UserError(

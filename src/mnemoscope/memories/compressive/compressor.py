@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from mnemoscope.memories.compressive.config import Compressing
 from mnemoscope.memories.heads import split
 from mnemoscope.memories.layer import Context
-from mnemoscope.memories.transformer_xl.state import CacheState, Left, append
+from mnemoscope.memories.transformer_xl.state import LayerInputs, Left, append
 
 # Keys and values, each (B, H, S, E).
 Pairs = tuple[Tensor, ...]
@@ -47,8 +47,8 @@ class Compressor(nn.Module):
         return compressed
 
     def take(
-        self, cache: CacheState, queue: CacheState, keep: int, usage: Tensor | None
-    ) -> tuple[CacheState, CacheState, Left | None]:
+        self, cache: LayerInputs, queue: LayerInputs, keep: int, usage: Tensor | None
+    ) -> tuple[LayerInputs, LayerInputs, Left | None]:
         """Compress what a cache has beyond ``keep`` tokens into the queue; and what that was.
 
         usage (B, ≥ S) is the attention mass of the tokens; those of the cache come last.
@@ -58,9 +58,9 @@ class Compressor(nn.Module):
         else:
             # How much a token was used travels with it as one more coordinate.
             used = usage[:, usage.shape[1] - cache.length :, None].to(cache.inputs.dtype)
-            marked = CacheState(torch.cat((cache.inputs, used), 2), cache.visible)
+            marked = LayerInputs(torch.cat((cache.inputs, used), 2), cache.visible)
             marked, left = marked.leave(keep, self.rate)
-            cache = CacheState(marked.inputs[:, :, :-1], marked.visible)
+            cache = LayerInputs(marked.inputs[:, :, :-1], marked.visible)
         if left is None:
             return cache, queue, None
         chunks = left.tokens

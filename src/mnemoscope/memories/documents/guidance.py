@@ -16,7 +16,7 @@ from mnemoscope.core.errors import UserError
 Form = Literal["absolute", "clamped"]
 
 
-def terms(
+def guided_losses(
     right: Tensor, wrong: Tensor, alpha: float, tau: float, form: Form = "absolute"
 ) -> tuple[Tensor, Tensor]:
     """The two terms of the loss: losses per text (R,) and (R,) -> two numbers, the second weighted.

@@ -17,7 +17,7 @@ from mnemoscope.memories.positions import waves
 from mnemoscope.memories.shapes import Wanted
 from mnemoscope.memories.transformer_xl.config import Relative
 from mnemoscope.memories.transformer_xl.relative import attend, weights
-from mnemoscope.memories.transformer_xl.state import CacheState, LayerState, append
+from mnemoscope.memories.transformer_xl.state import LayerInputs, LayerState, append
 
 
 class RelativeAttention(nn.Module):
@@ -42,7 +42,7 @@ class RelativeAttention(nn.Module):
     @property
     def wants(self) -> Wanted:
         """The state that it can go on from."""
-        queue = Wanted(CacheState, {"D": self.config.width})
+        queue = Wanted(LayerInputs, {"D": self.config.width})
         inside = {"cache": queue}
         if self.compressor is not None:
             inside["compressed"] = queue
@@ -86,13 +86,13 @@ class RelativeAttention(nn.Module):
         return output, LayerState(cache, last, signal)
 
     def _fresh(self, vectors: Tensor) -> LayerState:
-        nothing = CacheState(vectors[:, :0])
+        nothing = LayerInputs(vectors[:, :0])
         compressed = None if self.compressor is None else nothing
         signal = None if self.signal is None else self.signal.fresh(len(vectors))
         return LayerState(nothing, compressed, signal)
 
     def _attend(
-        self, vectors: Tensor, seen: CacheState, mask: Tensor | None
+        self, vectors: Tensor, seen: LayerInputs, mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Attention of the newest T tokens over all that is seen.
 

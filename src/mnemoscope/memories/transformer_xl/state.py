@@ -20,7 +20,7 @@ from mnemoscope.memories.state import State, joined_visibility
 
 
 @dataclass(frozen=True)
-class CacheState(State):
+class LayerInputs(State):
     """inputs (B, S, D) of a layer; visible (B, S) once a row was padded or reset, else None."""
 
     inputs: Annotated[Tensor, Axes("BSD")]
@@ -31,17 +31,17 @@ class CacheState(State):
         """Tokens held, padding included."""
         return self.inputs.shape[1]
 
-    def last(self, count: int) -> CacheState:
+    def last(self, count: int) -> LayerInputs:
         """Return the newest ``count`` tokens of every row; those before are forgotten."""
         drop = self.length - count
         if self.visible is None:
-            return self if drop <= 0 else CacheState(self.inputs[:, drop:])
+            return self if drop <= 0 else LayerInputs(self.inputs[:, drop:])
         # Padding goes first: it must not take the place of a token, nor stand between two.
         order = torch.argsort(self.visible.to(torch.uint8), dim=1, stable=True)[:, max(drop, 0) :]
         where = order[:, :, None].expand(-1, -1, self.inputs.shape[2])
-        return CacheState(self.inputs.gather(1, where), self.visible.gather(1, order))
+        return LayerInputs(self.inputs.gather(1, where), self.visible.gather(1, order))
 
-    def leave(self, keep: int, chunk: int) -> tuple[CacheState, Left | None]:
+    def leave(self, keep: int, chunk: int) -> tuple[LayerInputs, Left | None]:
         """Let the oldest tokens go in whole chunks, as many as leave at least ``keep`` behind."""
         rows, length, width = self.inputs.shape
         if self.visible is None:
@@ -49,7 +49,7 @@ class CacheState(State):
             if chunks == 0:
                 return self, None
             gone = self.inputs[:, : chunks * chunk].view(rows, chunks, chunk, width)
-            return CacheState(self.inputs[:, chunks * chunk :]), Left(gone, None)
+            return LayerInputs(self.inputs[:, chunks * chunk :]), Left(gone, None)
         # Each row lets go of its own tokens; padding stands first, so they are in one stretch.
         state = self.last(length)
         assert state.visible is not None
@@ -66,13 +66,13 @@ class CacheState(State):
         still = state.visible & (steps >= (length - real + own * chunk)[:, None])
         present = torch.arange(chunks, device=own.device) < own[:, None]
         left = Left(gone.view(rows, chunks, chunk, width), present)
-        return CacheState(state.inputs, still).last(rest), left
+        return LayerInputs(state.inputs, still).last(rest), left
 
-    def _forget(self, fresh: Tensor) -> CacheState:
+    def _forget(self, fresh: Tensor) -> LayerInputs:
         visible = self.visible
         if visible is None:
             visible = self.inputs.new_ones(self.batch, self.length, dtype=torch.bool)
-        return super(CacheState, CacheState(self.inputs, visible))._forget(fresh)
+        return super(LayerInputs, LayerInputs(self.inputs, visible))._forget(fresh)
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ class Left:
 class LayerState(State):
     """Of one layer: the last tokens, compressed vectors of those before, a signal of all older."""
 
-    cache: CacheState
-    compressed: CacheState | None = None
+    cache: LayerInputs
+    compressed: LayerInputs | None = None
     signal: ContinuousState | None = None
 
 
-def append(state: CacheState | None, inputs: Tensor, mask: Tensor | None) -> CacheState:
+def append(state: LayerInputs | None, inputs: Tensor, mask: Tensor | None) -> LayerInputs:
     """Add T tokens: inputs (B, T, D), mask (B, T) false where a token is padding."""
     if state is None:
-        return CacheState(inputs, mask)
+        return LayerInputs(inputs, mask)
     visible = joined_visibility(inputs, state.visible, state.length, mask, inputs.shape[1])
-    return CacheState(torch.cat((state.inputs, inputs), 1), visible)
+    return LayerInputs(torch.cat((state.inputs, inputs), 1), visible)

@@ -19,7 +19,7 @@ from mnemoscope.core.arrays import Floats
 from mnemoscope.data.documents import choose, read_documents
 from mnemoscope.data.text import Text
 from mnemoscope.memories.state import State
-from mnemoscope.memories.transformer_xl.state import CacheState, LayerState
+from mnemoscope.memories.transformer_xl.state import LayerInputs, LayerState
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.studies.books.passages import PROBE, Passage, cut, lengths, stretch
 from mnemoscope.studies.books.result import Examined, Grid
@@ -108,7 +108,7 @@ def _with_older(layer: State, other: State | None) -> State:
         return replace(other, cache=layer.cache)
     compressed, signal = layer.compressed, layer.signal
     if compressed is not None:
-        compressed = CacheState(compressed.inputs[:, :0])
+        compressed = LayerInputs(compressed.inputs[:, :0])
     if signal is not None:
         signal = signal.map(torch.zeros_like)
     return replace(layer, compressed=compressed, signal=signal)

@@ -20,7 +20,7 @@ from mnemoscope.studies.patterns.page import page
 from mnemoscope.studies.patterns.result import DRAWN, PatternsResult
 
 
-class Reading(Contest):
+class Patterns(Contest):
     """Sparse patterns on text
 
     A Transformer reads a passage byte by byte and can look back at all bytes before, or at a few of

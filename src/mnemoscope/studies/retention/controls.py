@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mnemoscope.lenses.retention.episodes import Along
 from mnemoscope.plots.figure import Reference, Series, lines
-from mnemoscope.plots.small_multiples import panels
+from mnemoscope.plots.small_multiples import small_multiples
 from mnemoscope.report.document import Cell, Figure, Section
 from mnemoscope.studies.retention.result import (
     Examined,
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 def by_family(result: RetentionResult, draw: Callable[[list[Memory]], go.Figure]) -> go.Figure:
     """One panel for each family."""
-    return panels([(family, draw(memories)) for family, memories in result.families.items()])
+    return small_multiples(
+        [(family, draw(memories)) for family, memories in result.families.items()]
+    )
 
 
 def cost(result: RetentionResult) -> Section:

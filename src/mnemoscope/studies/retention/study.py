@@ -18,7 +18,7 @@ from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORY_NAMES
 from mnemoscope.data.recall import Recall
-from mnemoscope.lenses.retention.episodes import RetentionOptions, questions
+from mnemoscope.lenses.retention.episodes import RetentionOptions, curve_points
 from mnemoscope.studies.retention.contestants import Contestant
 from mnemoscope.studies.retention.page import page
 from mnemoscope.studies.retention.result import (
@@ -122,7 +122,7 @@ class RetentionStudy(Study):
                 f"ages must begin below length={self.length}: none is seen in training"
             )
         try:
-            longest = max(one.task.length for one in questions(self.task(), self.asked()))
+            longest = max(one.task.length for one in curve_points(self.task(), self.asked()))
             limits = {
                 name: self.model(name, size).limit
                 for name in self.memories

@@ -40,7 +40,7 @@ class WavesStudy(Study):
     presets = {
         "paper": {
             "width": 256, "layers": 6, "heads": 8, "length": 256, "steps": 50_000, "batch": 64,
-            "lr": 1e-3, "warmup": 2000, "texts": 200, "looks": 10,
+            "lr": 1e-3, "warmup": 2000, "texts": 200, "checkpoints": 10,
         },
     }  # fmt: skip
 
@@ -65,7 +65,7 @@ class WavesStudy(Study):
     lr: float = Field(3e-3, gt=0, description="highest learning rate")
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
     seeds: int = Field(3, ge=1, description="trainings per kind")
-    looks: int = Field(
+    checkpoints: int = Field(
         4, ge=1, description="checkpoints at which a model is measured, the last at its end"
     )
     texts: int = Field(100, ge=4, description="held-out passages that are read at a checkpoint")
@@ -122,9 +122,9 @@ class WavesStudy(Study):
             causal=objective == "LM",
             **self.some("width", "layers", "heads"),
         )
-        every = max(1, self.steps // self.looks)
+        every = max(1, self.steps // self.checkpoints)
         often = {"evaluate_every": every, "evaluate_batches": 8, "checkpoint_every": every}
-        often |= {"keep": self.looks + 1}
+        often |= {"keep": self.checkpoints + 1}
         training = training_of(self, seed=seed, **self.some("lr", "warmup"), **often)
         name = "delayed_answer" if self.source is None else "masked_lm"
         return RunConfig(name, task, "encoder", model, training)

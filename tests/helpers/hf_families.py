@@ -17,7 +17,7 @@ WORDS, WIDTH, LAYERS = 60, 32, 3
 def build(family: str, layers: int = LAYERS, **options: Any) -> Any:
     shared: dict[str, Any] = {"vocab_size": WORDS, "bos_token_id": 1, "eos_token_id": 2}
     shared |= {"pad_token_id": 0}
-    plain = {
+    plain: dict[str, Any] = {
         "hidden_size": WIDTH,
         "num_hidden_layers": layers,
         "num_attention_heads": 4,

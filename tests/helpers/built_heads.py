@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -30,7 +31,8 @@ def built(
         heads=HEADS,
         positions="sinusoidal",
     ).double()
-    qkv = model.layers[0].attention.qkv
+    attention: Any = model.layers[0].attention
+    qkv = attention.qkv
     with torch.no_grad():
         model.embedding.weight.normal_(std=words * WIDTH**-0.5)
         weight = torch.zeros(3, HEADS, SIZE, WIDTH, dtype=torch.float64)
@@ -46,9 +48,9 @@ def built(
                 math.sin(angle),
                 -math.sin(angle),
             )
-        words = torch.arange(WIDTH - SIZE // 2, WIDTH)
+        last = torch.arange(WIDTH - SIZE // 2, WIDTH)
         for side in (0, 1):
-            weight[side, 1, torch.arange(len(words)), words] = 1.0
+            weight[side, 1, torch.arange(len(last)), last] = 1.0
         weight[2].normal_(std=WIDTH**-0.5)
         qkv.weight.copy_(weight.view(3 * WIDTH, WIDTH))
     return model.eval()

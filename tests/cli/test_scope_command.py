@@ -70,7 +70,7 @@ def test_a_missing_extra_is_named(
     assert "pip install 'mnemoscope[scope]'" in refused(capsys, str(tmp_path))
 
 
-def test_it_prints_its_address_answers_and_stops(tmp_path: Path) -> None:
+def test_the_command_scope_prints_its_address_answers_and_stops(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     words = [sys.executable, "-m", "mnemoscope", "scope", str(tmp_path), "--port", "0", "--no-open"]
     env = {**os.environ, "NO_COLOR": "1"}

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_models import tiny
 
 from mnemoscope.activations.batches import encode, to_batches
 from mnemoscope.activations.capture import side_by_side
 from mnemoscope.core.errors import UserError
 from mnemoscope.open import open_reader
-from tiny_models import tiny
 
 TEXTS = [f"a cat sat {word} a mat" for word in ("on", "at", "by", "on")] * 20
 WORDS = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "a", "cat", "sat", "on", "at", "by", "mat"]

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.plots.figure import Reference, Series, lines
-from mnemoscope.plots.small_multiples import panels
+from mnemoscope.plots.small_multiples import small_multiples
 
 
-def figure(*names: str, **options: object) -> object:
+def figure(*names: str, **options: Any) -> object:
     return lines([Series(name, [1, 2, 4], [1, 2, 3], [0, 1, 2], [2, 3, 4]) for name in names],
                  "age", "bits", log_x=True, **options)  # fmt: skip
 
 
 def test_every_panel_has_its_own_axes_title_and_legend() -> None:
-    sheet = panels([("one", figure("a", "b")), ("<two>", figure("c")), ("three", figure("d"))])
+    sheet = small_multiples(
+        [("one", figure("a", "b")), ("<two>", figure("c")), ("three", figure("d"))]
+    )
     layout = sheet.layout
     assert [layout[f"legend{n}"].title.text for n in ("", 2, 3)] == [
         "<b>one</b>",
@@ -33,16 +37,18 @@ def test_every_panel_has_its_own_axes_title_and_legend() -> None:
 
 def test_ghosts_are_the_curves_of_all_others() -> None:
     parts = [("one", figure("a", "b")), ("two", figure("c"))]
-    ghosts = [trace for trace in panels(parts).data if trace.line.width == 1]
+    ghosts = [trace for trace in small_multiples(parts).data if trace.line.width == 1]
     assert sorted(trace.xaxis for trace in ghosts) == ["x", "x2", "x2"]
     assert not any(trace.showlegend for trace in ghosts)
-    assert not [trace for trace in panels(parts, ghosts=False).data if trace.line.width == 1]
+    assert not [
+        trace for trace in small_multiples(parts, ghosts=False).data if trace.line.width == 1
+    ]
 
 
 def test_references_stay_in_their_panel() -> None:
     chance = [Reference(0.5, "chance")]
-    sheet = panels([("one", figure("a")), ("two", figure("b", references=chance))])
+    sheet = small_multiples([("one", figure("a")), ("two", figure("b", references=chance))])
     (shape,) = sheet.layout.shapes
     assert (shape.xref, shape.yref) == ("x2 domain", "y2")
     with pytest.raises(UserError, match="at least one figure"):
-        panels([])
+        small_multiples([])

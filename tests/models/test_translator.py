@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,12 @@ from mnemoscope.training.run import Run
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 ZAHLEN = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
 ONE = ("one two three four", "vier drei zwei eins")
-TINY = {"vocabulary_size": 320, "held_out": 0.1, "device": "cpu", "evaluate_batches": 2}
+TINY: dict[str, Any] = {
+    "vocabulary_size": 320,
+    "held_out": 0.1,
+    "device": "cpu",
+    "evaluate_batches": 2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +51,14 @@ def corpus(tmp_path_factory) -> str:
 @pytest.fixture(scope="module")
 def run(corpus, tmp_path_factory) -> Run:
     folder = tmp_path_factory.mktemp("runs") / "digits"
-    options = {"corpus": corpus, "width": 32, "heads": 2, "lr": 0.01, "steps": 250, "batch": 64}
+    options: dict[str, Any] = {
+        "corpus": corpus,
+        "width": 32,
+        "heads": 2,
+        "lr": 0.01,
+        "steps": 250,
+        "batch": 64,
+    }
     return ms.train("translation", "encoder_decoder", folder, **TINY, **options)
 
 
@@ -54,7 +67,7 @@ def translator(run) -> Translator:
     return ms.translator(run.folder)
 
 
-def test_it_has_learnt_what_it_was_taught(run, translator):
+def test_a_translator_has_learnt_what_it_was_taught(run, translator):
     assert run.metrics()[-1]["valid_accuracy"] > 0.98
     (best,), (empty,), (other,) = translator(["nine  eight one six ", " ", "two two seven three"])
     assert (best.text, empty.text, other.text) == (
@@ -89,7 +102,7 @@ def test_what_a_translator_refuses(translator):
         translator(["one"], best=5)
     with pytest.raises(UserError, match="batch must be at least 1"):
         translator(["one"], batch=0)
-    other = ms.build("vector", vocab=9, source_vocab=9)
+    other: Any = ms.build("vector", vocab=9, source_vocab=9)
     with pytest.raises(UserError, match="each needs one more for the end"):
         Translator(other, translator.source, translator.target)
 
@@ -123,7 +136,8 @@ def test_bleu_knows_several_references_and_its_own_spread():
         ("k l m n o",),
     ]
     right, signature = scores.bleu(["one two three four five", "k l m n o"], asked)
-    assert (right.score, right.spread) == (pytest.approx(100), pytest.approx(0))
+    assert right.score == pytest.approx(100)
+    assert right.spread == pytest.approx(0)
     assert "nrefs:var" in signature
     half, _ = scores.bleu(["one two three four five", "q q q q q"], asked)
     assert 0 < half.score < 100
@@ -172,7 +186,7 @@ def test_the_alignment_finds_the_words_it_translates(translator):
     assert seen.figure().data[0].z.shape == (said, words)
     with pytest.raises(UserError, match="nothing was observed"):
         Alignment().result()
-    one_vector = ms.build("vector", vocab=321, source_vocab=321)
+    one_vector: Any = ms.build("vector", vocab=321, source_vocab=321)
     with pytest.raises(UserError, match="one vector has none"):
         Alignment().observe(
             Translator(one_vector, translator.source, translator.target), "one", "eins"
@@ -193,7 +207,13 @@ def test_no_word_depends_on_later_ones(translator):
 
 
 def test_a_run_goes_on_bit_for_bit_in_parts_too(corpus, tmp_path):
-    options = {"corpus": corpus, "width": 8, "steps": 12, "batch": 6, "accumulate": 2}
+    options: dict[str, Any] = {
+        "corpus": corpus,
+        "width": 8,
+        "steps": 12,
+        "batch": 6,
+        "accumulate": 2,
+    }
     config = RunConfig.of(
         "translation", "bahdanau", {**TINY, **options, "dropout": 0.2, "checkpoint_every": 5}
     )
@@ -208,7 +228,13 @@ def test_a_run_goes_on_bit_for_bit_in_parts_too(corpus, tmp_path):
 def test_a_step_cut_into_parts_learns_the_same(corpus, tmp_path):
     weights = []
     for parts in (1, 3):
-        options = {"corpus": corpus, "width": 8, "steps": 4, "batch": 6, "accumulate": parts}
+        options: dict[str, Any] = {
+            "corpus": corpus,
+            "width": 8,
+            "steps": 4,
+            "batch": 6,
+            "accumulate": parts,
+        }
         config = RunConfig.of("translation", "luong", {**TINY, **options})
         weights.append(train(config, tmp_path / str(parts), silent=True).model().state_dict())
     for name, weight in weights[0].items():
@@ -220,7 +246,7 @@ def test_models_and_tasks_of_another_kind(run, corpus, tmp_path):
         RunConfig.of("translation", "lstm", {})
     with pytest.raises(UserError, match="unknown memory 'bahdanau'"):
         RunConfig.of("copy", "bahdanau", {})
-    options = {"corpus": corpus, **TINY}
+    options: dict[str, Any] = {"corpus": corpus, **TINY}
     with trusting("mnemoscope.memories.gru"):
         wrong = RunConfig.of("translation", "mnemoscope.memories.gru:GRU", options)
     with pytest.raises(UserError, match="needs a model that reads a source"):
@@ -239,7 +265,13 @@ def test_models_and_tasks_of_another_kind(run, corpus, tmp_path):
 def test_a_corpus_that_changed_is_noticed(corpus, tmp_path):
     mine = tmp_path / "mine.tsv"
     mine.write_text(Path(corpus).read_text())
-    options = {"corpus": str(mine), "width": 8, "steps": 3, "checkpoint_every": 1, **TINY}
+    options: dict[str, Any] = {
+        "corpus": str(mine),
+        "width": 8,
+        "steps": 3,
+        "checkpoint_every": 1,
+        **TINY,
+    }
     run = train(RunConfig.of("translation", "vector", options), tmp_path / "run", silent=True)
     (run.folder / "model.safetensors").unlink()
     mine.write_text(mine.read_text().replace("eins", "EINS"))
@@ -292,7 +324,7 @@ def test_score_shows_bleu_and_its_signature(run, said):
         (["RUN", "x " * 10_000], "one sentence a line"),
     ],
 )
-def test_mistakes_are_explained(run, words, told, capsys):
+def test_mistakes_in_translating_are_explained(run, words, told, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["translate", *(str(run.folder) if word == "RUN" else word for word in words)])
     assert ended.value.code == 2

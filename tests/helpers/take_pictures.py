@@ -1,4 +1,4 @@
-"""Take the pictures of the guide: ``python tests/scope/take_pictures.py RUNS docs/figures``.
+"""Take the pictures of the guide: ``python tests/helpers/take_pictures.py RUNS docs/figures``.
 
 RUNS needs runs on text named ``infinite`` and ``lstm``; docs/scope.md says how to train them.
 """
@@ -52,8 +52,9 @@ def main(runs: str, out: str) -> None:
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-            for name, *about in PICTURES:
-                picture = Image.open(io.BytesIO(take(browser, server.address, *about)))
+            for name, models, segment, token, height in PICTURES:
+                taken = take(browser, server.address, models, segment, token, height)
+                picture = Image.open(io.BytesIO(taken))
                 small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
                 small.save(Path(out) / f"{name}.png", optimize=True)
             browser.close()

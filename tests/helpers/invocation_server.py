@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,14 @@ def used() -> int:
 
 def run_all(requests: list[tuple[int, list[str]]], folder: Path, tell: Callable[..., None]) -> None:
     """Run all command lines, a few at once."""
-    waiting, running = list(requests), {}
+    waiting = list(requests)
+    running: dict[int, _Running] = {}
     while waiting or running:
         while waiting and len(running) < AT_ONCE:
             number, words = waiting.pop(0)
             home = Path(tempfile.mkdtemp(dir=folder))
             (home / "cwd").mkdir()
-            process = fork(lambda w=words, h=home: command(w, h / "cwd"), home / "output")
+            process = fork(partial(command, words, home / "cwd"), home / "output")
             running[process] = _Running(number, process, home, time.monotonic())
         for process in [p for p in running if finished(p, running[p], tell)]:
             del running[process]
