@@ -19,7 +19,14 @@ import mnemoscope as ms
 ROOT = Path(__file__).parents[2]
 CODE = Path(mnemoscope.__file__).parent
 PAGE = (ROOT / "docs" / "how-it-is-built.md").read_text()
-LAG = {"parameters": 1500, "trained": 2, "tested": (1, 2), "steps": 2, "batch": 2, "seeds": 1}
+LAG: dict[str, Any] = {
+    "parameters": 1500,
+    "trained": 2,
+    "tested": (1, 2),
+    "steps": 2,
+    "batch": 2,
+    "seeds": 1,
+}
 
 # A function as the page names it, and the file it is in.
 Named = tuple[str, str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.tiny_study import Tiny, Waiting
+from tiny_study import Tiny, Waiting
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.studies.study import Study
