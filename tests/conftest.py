@@ -49,12 +49,16 @@ OFFLINE = (
 
 
 # What `make check` leaves out: whole trainings, processes of their own, pages and pictures.
-# By folder or file below tests/; all the rest takes about a minute of one processor.
+# By folder or file below tests/; all the rest takes about two minutes of one processor.
 SLOW = (
-    *("benchmarks", "cli", "compatibility", "docs", "huggingface", "scope", "studies"),
-    *("lenses", "models/test_translator.py", "test_doctor.py", "test_fresh_process.py"),
-    *("test_imports.py", "test_instructions.py", "test_open.py", "test_shipped.py"),
-    *("training/test_processes.py", "training/test_resume.py", "training/test_training_errors.py"),
+    *("benchmarks", "cli", "compatibility", "docs", "huggingface", "lenses", "scope", "studies"),
+    *("core/test_trust.py", "memories/test_recurrent_kernels.py", "memories/test_sparse.py"),
+    *("memories/test_state_crafted.py", "memories/test_state_names.py", "models/test_padding.py"),
+    *("models/test_state_bits.py", "models/test_state_fits.py", "models/test_stream_state.py"),
+    *("models/test_translator.py", "training/test_loop.py", "training/test_processes.py"),
+    *("training/test_resume.py", "training/test_run_files.py", "training/test_training_errors.py"),
+    *("test_doctor.py", "test_fresh_process.py", "test_imports.py", "test_instructions.py"),
+    *("test_open.py", "test_shipped.py"),
 )
 TESTS = Path(__file__).parent
 
