@@ -59,6 +59,18 @@ FIGURES: dict[str, dict[str, str]] = {
         "sorting-teacher-forced.svg": "teacher-forced",
         "sorting-attention-by-age.svg": "attention-by-age",
     },
+    "waves": {
+        "waves-relative-scores-mlm.svg": "relative-scores-while-training-mlm",
+        "waves-spectrum-lm.svg": "spectrum-of-first-queries-lm",
+        "waves-bands-lm.svg": "what-a-band-is-worth-lm",
+        "waves-minilm-spectra.svg": "spectra-by-site-minilm",
+        "waves-minilm-components.svg": "singular-components-minilm",
+        "waves-minilm-attention.svg": "attention-by-offset-minilm",
+        "waves-minilm-scores.svg": "scores-that-depend-on-the-offset-minilm",
+        "waves-minilm-delay.svg": "delay-against-attention-minilm",
+        "waves-minilm-directions.svg": "positions-in-a-few-directions-minilm",
+        "waves-minilm-filters.svg": "what-a-band-is-worth-minilm",
+    },
     "translation": {
         "translation-bleu-against-source-length.svg": "bleu-against-source-length",
         "translation-bleu-against-bytes-of-state.svg": "bleu-against-bytes-of-state",

@@ -113,9 +113,9 @@ def _without_folders(text: str) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Seven digits: more than any figure or sentence shows, and half the size."""
+    """Five digits: more than any figure or sentence shows, and a third of the size."""
     if isinstance(value, float):
-        return float(f"{value:.7g}")
+        return float(f"{value:.5g}")
     if isinstance(value, dict):
         return {key: _rounded(one) for key, one in value.items()}
     return [_rounded(one) for one in value] if isinstance(value, list) else value

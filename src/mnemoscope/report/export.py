@@ -79,6 +79,8 @@ async def _render(jobs: Sequence[tuple[dict[str, Any], Path, str]]) -> list[Path
 def _on_white(figure: Any) -> dict[str, Any]:
     content: dict[str, Any] = figure.to_dict()
     content["layout"] |= {"paper_bgcolor": PAPER, "plot_bgcolor": PAPER}
+    # Nobody can move it on paper; what is drawn is its first step.
+    content["layout"].pop("sliders", None)
     return content
 
 
