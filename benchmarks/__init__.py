@@ -10,7 +10,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 BENCHMARKS = {
     "recurrent": "benchmarks.recurrent",
-    "encoder_decoder": "benchmarks.transformer",
+    "transformer": "benchmarks.transformer",
     "generation": "benchmarks.generation",
     "xl": "benchmarks.xl",
     "continuous": "benchmarks.continuous",

@@ -26,7 +26,7 @@ def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_without_a_name_all_are_listed():
     listed = benchmarks()
     assert listed.returncode == 0
-    names = ["recurrent", "encoder_decoder", "generation", "xl", "continuous", "sparse"]
+    names = ["recurrent", "transformer", "generation", "xl", "continuous", "sparse"]
     names += ["translation", "similarity", "capture", "documents", "waves"]
     assert listed.stdout.split() == names
 
