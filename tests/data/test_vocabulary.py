@@ -177,6 +177,14 @@ def test_a_description_of_merges_is_not_trusted(tmp_path: Path, data: st.DataObj
     assert told is None or str(path) in told
 
 
+def test_merges_with_a_prefix_are_refused(tmp_path: Path) -> None:
+    content = SAVED["bpe"]._content()
+    content["model"]["continuing_subword_prefix"] = "abc"
+    path = tmp_path / "vocabulary.json"
+    path.write_text(json.dumps({"unit": "bpe", "content": content}))
+    assert "have a prefix" in str(complaint(lambda: Vocabulary.load(path)))
+
+
 @pytest.mark.parametrize(
     "part",
     [

@@ -245,6 +245,9 @@ def _check_merges(content: Any) -> None:
             raise UserError(f"its {name} is not {kind}")
     if any(content.get(name) for name in ("normalizer", "post_processor", "added_tokens")):
         raise UserError("it has more than bytes and merges")
+    # One that is longer than a token makes the library panic.
+    if content["model"].get("continuing_subword_prefix"):
+        raise UserError("its tokens have a prefix, which bytes have not")
     ids = content["model"].get("vocab")
     whole = isinstance(ids, dict) and all(type(number) is int for number in ids.values())
     if not whole or sorted(ids.values()) != list(range(len(ids))):
