@@ -26,6 +26,8 @@ class Press:
         if name == {name!r}:
             os.kill(os.getpid(), signal.SIGINT)
 
+# What a shell starts in the background ignores Ctrl-C, and so would its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Press())
 from mnemoscope.cli import main
 main({words!r})
