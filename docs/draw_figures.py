@@ -42,8 +42,8 @@ FIGURES: dict[str, dict[str, str]] = {
         "infinite-loss-along-a-window.svg": "loss-along-a-window",
     },
     "documents": {
-        "documents-selection-and-guidance.svg": "selection-and-guidance",
-        "documents-between-representations.svg": "between-representations",
+        "documents-selection-and-guidance.svg": "selection-and-strength-of-guidance",
+        "documents-between-representations.svg": "from-one-document-s-representation-to-another-s",
     },
     "evolution": {
         "evolution-what-layers-know-of-the-token-read.svg": "what-layers-know-of-the-token-read",
