@@ -142,8 +142,10 @@ def test_memories_of_the_first_versions_still_open(home: Path, model: Any, tmp_p
     rewrite("documents", folder, age)
     memory = DocumentMemory.load(folder, model)
     with memory.document("text 0"):
-        model(prompt())
+        under = model(prompt()).logits
     memory.detach()
+    assert under.isfinite().all()
+    assert not torch.equal(under, model(prompt()).logits)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
