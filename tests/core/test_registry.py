@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mnemoscope.cli import main
-from mnemoscope.core.registry import ATTACHED, KINDS, LENSES, STATES, STUDIES, load
+from mnemoscope.core.registry import ATTACHED, KINDS, LENSES, STUDIES, load
+from mnemoscope.core.stored import STATES
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOMES = {

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import mnemoscope
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.registry import FORMAT, OLD_STATES, STATES, state_kind, state_name
+from mnemoscope.core.stored import FORMAT, OLD_STATES, STATES, state_kind, state_name
 from mnemoscope.memories.lstm import LSTMState
 from mnemoscope.memories.rnn import RNNState
 from mnemoscope.memories.state import State, StreamState, read_tensors, write_tensors

@@ -15,7 +15,7 @@ from torch import Tensor
 from mnemoscope.core.aliases import canonical
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.registry import FORMAT, check_format
+from mnemoscope.core.stored import FORMAT, check_format
 from mnemoscope.huggingface.blocks import fingerprint
 from mnemoscope.huggingface.config import DocumentOptions, InfiniteOptions, TransformerXLOptions
 from mnemoscope.huggingface.texts import check_cutting

@@ -4,6 +4,7 @@ token ids of equal length, a translator's pairs.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,9 +88,9 @@ class CaptureLens(Lens):
         """A fresh lens with these options, for texts that are about to be read."""
         return cls(**options.chosen())
 
+    @abstractmethod
     def observe(self, seen: Observed) -> None:
         """Take in one batch."""
-        raise NotImplementedError
 
     @classmethod
     def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
@@ -157,9 +158,9 @@ class FixedLengthLens(Lens):
         """A fresh lens with these options."""
         return cls(**options.chosen())
 
+    @abstractmethod
     def read(self, given: FixedLength, options: Any) -> None:
         """Observe the model while it reads."""
-        raise NotImplementedError
 
     @classmethod
     def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
@@ -180,13 +181,13 @@ class NativeLens(FixedLengthLens):
     needs: ClassVar[str]
     batch: ClassVar[int] = BATCH
 
+    @abstractmethod
     def check_layers(self, model: SequenceModel) -> Any:
         """The layers it looks at, or `UserError`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def observe(self, model: SequenceModel, tokens: Tensor) -> None:
         """Read tokens (B, T) from the beginning of a stream."""
-        raise NotImplementedError
 
     def read(self, given: FixedLength, options: Any) -> None:
         """Observe the model batch by batch."""
@@ -210,9 +211,9 @@ class PairLens(Lens):
 
     Options, reads = PairOptions, "pairs"
 
+    @abstractmethod
     def observe(self, translator: Translator, source: str, target: str) -> Any:
         """Read the source and say the target, whatever the model would have said itself."""
-        raise NotImplementedError
 
     @classmethod
     def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:

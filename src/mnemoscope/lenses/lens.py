@@ -7,6 +7,7 @@ at once, and a result that was kept can be drawn anywhere.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, ClassVar, Literal
@@ -54,16 +55,16 @@ def by_site(
     return figure
 
 
-class Result:
+class Result(ABC):
     """What a lens found: a frozen dataclass of arrays with names that shows itself."""
 
+    @abstractmethod
     def figure(self) -> Plot:
         """The main figure."""
-        raise NotImplementedError
 
+    @abstractmethod
     def table(self) -> Records:
         """All numbers of the main figure, one dict a row."""
-        raise NotImplementedError
 
     def sections(self) -> list[Section]:
         """The page, without its title: nothing but the result is needed for it."""
@@ -82,7 +83,7 @@ class Result:
 _Result = Result
 
 
-class Lens:
+class Lens(ABC):
     """The base of every lens.
 
     question   what a page asks; ``{models}`` is the names of the models
@@ -99,13 +100,13 @@ class Lens:
     reads: ClassVar[Literal["texts", "pairs", "nothing"]] = "texts"
 
     @classmethod
+    @abstractmethod
     def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> _Result:
         """Open the models, let them read, observe, and return the result."""
-        raise NotImplementedError
 
+    @abstractmethod
     def result(self) -> _Result:
         """What was seen so far."""
-        raise NotImplementedError
 
     @staticmethod
     def page(result: _Result) -> list[Section]:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mnemoscope.core.bounded import opened
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.registry import FORMAT, check_format, state_kind, state_name
+from mnemoscope.core.stored import FORMAT, check_format, state_kind, state_name
 from mnemoscope.memories.rebuild import parse, rebuild
 from mnemoscope.memories.shapes import Axes, fault, values_fault
 

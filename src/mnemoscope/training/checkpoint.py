@@ -25,7 +25,7 @@ from torch import Tensor
 
 from mnemoscope.core import bounded
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.registry import FORMAT, check_format
+from mnemoscope.core.stored import FORMAT, check_format
 from mnemoscope.memories.state import State, read_tensors, write_tensors
 from mnemoscope.training.record import is_record
 

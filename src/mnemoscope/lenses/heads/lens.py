@@ -7,6 +7,7 @@ Shapes: B texts, H heads, T positions, E width of a head, D width.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -51,9 +52,9 @@ class PositionLens(FixedLengthLens):
         read = {"length": given.length, "texts": given.count}
         return cls(**read, **options.chosen())
 
+    @abstractmethod
     def observe(self, model: Any, inputs: Any) -> None:
         """Let the model read texts, token ids, or tensors (N, T)."""
-        raise NotImplementedError
 
     def read(self, given: FixedLength, options: PositionOptions) -> None:
         """Observe the model reading all texts."""
