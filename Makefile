@@ -1,7 +1,8 @@
-# make demo   set up, run the main study, print where its page is
+# make demo   set up, show the main study's shipped page at once, run a small one into it
 # make test   set up, run every check and test
 # make check  lint, types and the quick tests, in two minutes, for who is at work on it
 # make figures  draw the figures of the guide from results/; make reference  write its reference
+# make package  wheel and sdist into dist/; make times  time the commands of the README
 # make setup  the part they share: a virtual environment with the package in it
 
 PYTHON ?= python3
@@ -9,10 +10,13 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 QUIET := $(if $(CI),--quiet,--quiet --progress-bar on)
 
-.PHONY: demo test check exact setup lint docs figures reference browser lock clean
+.PHONY: demo test check exact setup lint docs figures reference package times browser lock clean
 
 demo: setup
-	$(BIN)/mnemoscope study retention --out runs/demo
+	$(BIN)/mnemoscope study retention --preset demo --out runs/demo
+	@echo "next    $(BIN)/mnemoscope scope runs          look into the models that were just trained"
+	@echo "        $(BIN)/mnemoscope show retention      the page of the full study, 110 trainings"
+	@echo "        $(BIN)/mnemoscope study retention     run all of that here"
 
 test: .venv/dev browser lint docs
 	$(BIN)/python -m pytest -n auto
@@ -43,12 +47,18 @@ figures: .venv/dev browser
 reference: .venv/dev
 	$(BIN)/python docs/write_reference.py
 
+package: .venv/dev
+	$(BIN)/python -m hatchling build -d dist
+
+times: setup
+	$(BIN)/python docs/time_commands.py
+
 .venv/core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "mnemoscope needs Python 3.11 or newer; name one: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(PIP) install $(QUIET) --constraint constraints.txt torch
-	$(PIP) install $(QUIET) --constraint constraints.txt --editable '.[scope]'
+	$(PIP) install $(QUIET) --constraint constraints.txt --editable '.[huggingface,scope]'
 	@touch $@
 
 .venv/dev: .venv/core
@@ -67,4 +77,4 @@ lock: .venv/dev
 	$(PIP) freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' | grep -v ' @ ' > constraints.txt
 
 clean:
-	rm -rf .venv site runs/demo
+	rm -rf .venv site dist runs/demo

@@ -20,4 +20,7 @@ BENCHMARKS = {
     "capture": "benchmarks.capture",
     "documents": "benchmarks.documents",
     "waves": "benchmarks.waves",
+    "engines": "benchmarks.engines",
+    "check": "benchmarks.check",
+    "infinite_hf": "benchmarks.infinite_hf",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.measure import Row, interleave, milliseconds, ratio
+from benchmarks.measure import Row, compared, interleave
 from mnemoscope.activations.hooks import watch
 from mnemoscope.memories.transformer.config import Transformer
 
@@ -36,9 +36,13 @@ def run(quick: bool) -> list[Row]:
     assert torch.equal(plain(), captured())
     times = interleave({"captured": captured, "plain": plain}, rounds)
     return [
-        Row(
-            "capture_time_vs_plain", f"4 of 6 layers, 8 × 128 tokens, width {width}",
-            milliseconds(times["captured"]), milliseconds(times["plain"]),
-            ratio(times["captured"], times["plain"]), "≤ 1.05",
+        compared(
+            "capture_time_vs_plain",
+            f"4 of 6 layers, 8 × 128 tokens, width {width}",
+            times,
+            "captured",
+            "plain",
+            goal="≤ 1.05",
+            slower=True,
         )
-    ]  # fmt: skip
+    ]

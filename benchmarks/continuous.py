@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import Row, interleave, milliseconds, ratio
+from benchmarks.measure import Row, compared, interleave, milliseconds, ratio
 from mnemoscope.memories.infinite.config import Infinite
 from mnemoscope.memories.infinite.long_term import LongTerm
 from mnemoscope.memories.infinite.signal import ContinuousState
@@ -51,6 +51,7 @@ class _Step:
             basis=BASIS // shrink,
             chunk=self.length,
             contraction=0.5,
+            fit="count",  # as many samples as in the release
             **options,
         )
         self.memory = LongTerm(config)
@@ -88,14 +89,9 @@ def _against_attention(shrink: int, rounds: int) -> Iterator[Row]:
     for thousands in (4, 16, 64):
         look = _context(thousands * 1024 // shrink, step.queries)
         times = interleave({"ours": step, "theirs": look}, rounds)
-        yield Row(
-            key=f"sdpa{thousands}k_over_step",
-            what=f"write + read, forward, batch 1; attention over {thousands}k tokens",
-            ours=milliseconds(times["ours"]),
-            theirs=milliseconds(times["theirs"]),
-            ratio=ratio(times["theirs"], times["ours"]),
-            goal="≥ 45" if thousands == 64 else "",
-        )
+        what = f"write + read, forward, batch 1; attention over {thousands}k tokens"
+        goal = "≥ 45" if thousands == 64 else ""
+        yield compared(f"sdpa{thousands}k_over_step", what, times, goal=goal)
 
 
 def _sticky_and_gate(shrink: int, rounds: int) -> Iterator[Row]:
@@ -103,26 +99,17 @@ def _sticky_and_gate(shrink: int, rounds: int) -> Iterator[Row]:
     variants: dict[str, dict[str, Any]] = {"sticky": {"sticky": True}, "gate": {"gate": True}}
     for name, options in variants.items():
         times = interleave({"ours": _Step(1, shrink, **options), "plain": plain}, rounds)
-        yield Row(
-            key=f"{name}_over_plain_step",
-            what=f"the same with {name}; theirs = without",
-            ours=milliseconds(times["ours"]),
-            theirs=milliseconds(times["plain"]),
-            ratio=ratio(times["ours"], times["plain"]),
-        )
+        what = f"the same with {name}; theirs = without"
+        yield compared(f"{name}_over_plain_step", what, times, theirs="plain", slower=True)
 
 
 def _backward(rows: int, shrink: int, rounds: int) -> Row:
     ways = {"both": _Step(rows, shrink, learn=True), "forward": _Step(rows, shrink)}
     times = interleave(ways, rounds)
-    return Row(
-        key=f"fwd_bwd_over_fwd_b{rows}",
-        what=f"write + read with backward, batch {rows}; theirs = our forward alone",
-        ours=milliseconds(times["both"]),
-        theirs=milliseconds(times["forward"]),
-        ratio=ratio(times["both"], times["forward"]),
-        goal="≤ 3.9" if rows == 4 else "",
-    )
+    what = f"write + read with backward, batch {rows}; theirs = our forward alone"
+    goal = "≤ 3.9" if rows == 4 else ""
+    key = f"fwd_bwd_over_fwd_b{rows}"
+    return compared(key, what, times, "both", "forward", goal=goal, slower=True)
 
 
 def _token(shrink: int, rounds: int) -> Row:
@@ -141,14 +128,8 @@ def _token(shrink: int, rounds: int) -> Row:
     look = _context(4096 // shrink, one)
     with torch.inference_mode():  # as `generate` does
         times = interleave({"ours": partial(repeat, read), "theirs": partial(repeat, look)}, rounds)
-    return Row(
-        key="sdpa4k_over_token_read",
-        what=f"{many} reads of one token in generation; attention over 4k tokens",
-        ours=milliseconds(times["ours"]),
-        theirs=milliseconds(times["theirs"]),
-        ratio=ratio(times["theirs"], times["ours"]),
-        goal="≥ 3.3",
-    )
+    what = f"{many} reads of one token in generation; attention over 4k tokens"
+    return compared("sdpa4k_over_token_read", what, times, goal="≥ 3.3")
 
 
 def _flat(shrink: int, rounds: int) -> Row:

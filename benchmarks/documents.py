@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from benchmarks.measure import Row, interleave, milliseconds, ratio
+from benchmarks.measure import Row, compared, interleave
 from mnemoscope.huggingface.config import DocumentOptions, Fitting, Guidance
 from mnemoscope.huggingface.documents.fitting import Course
 from mnemoscope.huggingface.documents.losses import Reader
@@ -43,14 +43,8 @@ def _compare(key: str, layer: int, quick: bool) -> Row:
     torch.testing.assert_close(step("ours"), step("hooked"), atol=1e-6, rtol=0)
     times = interleave({name: partial(step, name) for name in courses}, 3 if quick else ROUNDS)
     where = {-1: f"behind the last of {BLOCKS} blocks"}.get(layer, f"behind block {layer}")
-    return Row(
-        key=key,
-        what=f"one step, memory {where}",
-        ours=milliseconds(times["ours"]),
-        theirs=milliseconds(times["hooked"]),
-        ratio=ratio(times["hooked"], times["ours"]),
-        goal="≥ 2" if layer == -1 else "",
-    )
+    goal = "≥ 2" if layer == -1 else ""
+    return compared(key, f"one step, memory {where}", times, theirs="hooked", goal=goal)
 
 
 def _course(layer: int, keep: bool, quick: bool) -> Course:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpt2 import HEADS, LAYERS, VOCAB, pair
-from benchmarks.measure import Row, interleave, ratio, tokens_per_second
+from benchmarks.measure import Row, compared, interleave
 from mnemoscope.models.generation import generate
 from mnemoscope.models.model import SequenceModel
 
@@ -47,23 +47,20 @@ def _compare(width: int, new: int, rounds: int) -> list[Row]:
         assert torch.equal(tokens, said["ours"]), f"{name} says other tokens at width {width}"
 
     times = interleave(ways, rounds)
-    small = width == 128
+    end, goal = ("", "≥ 2") if width == 128 else (f"_w{width}", "")
     return [
-        Row(
-            key=f"tokens_per_s_vs_hf_generate{'' if small else f'_w{width}'}",
-            what=f"width {width}: ours / Hugging Face",
-            ours=tokens_per_second(times["ours"], new),
-            theirs=tokens_per_second(times["theirs"], new),
-            ratio=ratio(times["theirs"], times["ours"]),
-            goal="≥ 2" if small else "",
-        ),
-        Row(
-            key=f"cached_vs_uncached{'' if small else f'_w{width}'}",
-            what=f"width {width}: ours / ours uncached",
-            ours=tokens_per_second(times["ours"], new),
-            theirs=tokens_per_second(times["uncached"], new),
-            ratio=ratio(times["uncached"], times["ours"]),
-        ),
+        compared(
+            f"{key}{end}",
+            f"width {width}: ours / {label}",
+            times,
+            theirs=name,
+            tokens=new,
+            goal=wanted,
+        )
+        for key, label, name, wanted in (
+            ("tokens_per_s_vs_hf_generate", "Hugging Face", "theirs", goal),
+            ("cached_vs_uncached", "ours uncached", "uncached", ""),
+        )
     ]
 
 

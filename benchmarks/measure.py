@@ -21,29 +21,24 @@ from pathlib import Path
 import torch
 
 from benchmarks import ONE_THREAD
+from mnemoscope.core.statistics import Interval
 
 ROOT = Path(__file__).parents[1]
 Times = dict[str, list[float]]
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """The median over rounds, and the quartiles between which half of the rounds lie."""
-
-    median: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Row:
-    """One comparison: its key in the JSON, what it says, and how it came out."""
+    """One comparison: its key in the JSON, what it says, and how it came out.
+
+    ``ratio`` is the median over rounds, and the quartiles between which half of them lie.
+    """
 
     key: str
     what: str
     ours: str
     theirs: str
-    ratio: Ratio
+    ratio: Interval
     goal: str = ""
 
 
@@ -94,11 +89,34 @@ def in_child(code: str, *arguments: str) -> str:
     return done.stdout
 
 
-def ratio(over: list[float], under: list[float]) -> Ratio:
+def ratio(over: list[float], under: list[float]) -> Interval:
     """Compare two ways round by round."""
     rounds = [a / b for a, b in zip(over, under, strict=True)]
     low, median, high = statistics.quantiles(rounds, n=4, method="inclusive")
-    return Ratio(median, low, high)
+    return Interval(median, low, high)
+
+
+def compared(
+    key: str,
+    what: str,
+    times: Times,
+    ours: str = "ours",
+    theirs: str = "theirs",
+    *,
+    goal: str = "",
+    tokens: int = 0,
+    slower: bool = False,
+) -> Row:
+    """A row on two ways: how many times as fast ours is, or ``slower``, how many times as long.
+
+    With ``tokens`` a round, rates are shown instead of times.
+    """
+
+    def shown(name: str) -> str:
+        return tokens_per_second(times[name], tokens) if tokens else milliseconds(times[name])
+
+    over, under = (ours, theirs) if slower else (theirs, ours)
+    return Row(key, what, shown(ours), shown(theirs), ratio(times[over], times[under]), goal)
 
 
 def milliseconds(times: list[float]) -> str:

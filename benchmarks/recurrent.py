@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from benchmarks.measure import Row, interleave, milliseconds, ratio
+from benchmarks.measure import Row, compared, interleave
 from mnemoscope.core.registry import find
 from mnemoscope.memories.layer import Context
 from mnemoscope.memories.recurrent import RecurrentLayer, scan
@@ -76,13 +76,14 @@ def _compare(memory: str, batch: int, steps: int, width: int, rounds: int) -> li
     rows = []
     for name in ("readable", "layer"):
         rows.append(
-            Row(
-                key=_key(memory, batch, name),
-                what=f"{memory}, {shape}: {name} / torch.nn",
-                ours=milliseconds(times[name]),
-                theirs=milliseconds(times["torch"]),
-                ratio=ratio(times[name], times["torch"]),
+            compared(
+                _key(memory, batch, name),
+                f"{memory}, {shape}: {name} / torch.nn",
+                times,
+                name,
+                "torch",
                 goal=_goal(batch, name),
+                slower=True,
             )
         )
     return rows

@@ -80,7 +80,7 @@ def _sections(path: Path) -> dict[str, str]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    figure, spread = f"{row.ratio.median:.2f}", f"{row.ratio.low:.2f}–{row.ratio.high:.2f}"
+    figure, spread = f"{row.ratio.value:.2f}", f"{row.ratio.low:.2f}–{row.ratio.high:.2f}"
     return (row.key, row.what, row.ours, row.theirs, figure, spread, row.goal)
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.measure import Ratio, Row, in_child, interleave, milliseconds, peak_memory, ratio
+from benchmarks.measure import Row, in_child, interleave, milliseconds, peak_memory, ratio
+from mnemoscope.core.statistics import Interval
 from mnemoscope.lenses.information.entropy import mutual
-from mnemoscope.lenses.similarity.cca import Canonical, projection_weighted
+from mnemoscope.lenses.similarity.cca import canonical, projection_weighted
 from mnemoscope.lenses.statistics.clusters import cluster
 from mnemoscope.lenses.statistics.moments import Moments, whiten
 
@@ -91,9 +92,9 @@ def ours(places: list[Floats]) -> float:
     found = []
     for left, right in pairs:
         cross = white[left].to_white @ moments.cross[left, right] @ white[right].to_white.T
-        canonical = Canonical.of(cross)
-        found.append(projection_weighted(canonical.correlations, canonical.left, white[left]))
-        projection_weighted(canonical.correlations, canonical.right, white[right])
+        correlations, ours, theirs = canonical(cross)
+        found.append(projection_weighted(correlations, ours, white[left]))
+        projection_weighted(correlations, theirs, white[right])
     return found[0]
 
 
@@ -134,7 +135,7 @@ def peak(n: int, d: int, way: str) -> int:
         for a, b in blocks:
             moments.add({"a": torch.from_numpy(a), "b": torch.from_numpy(b)})
         white = {name: whiten(moments.inner(name)) for name in "ab"}
-        Canonical.of(white["a"].to_white @ moments.cross["a", "b"] @ white["b"].to_white.T)
+        canonical(white["a"].to_white @ moments.cross["a", "b"] @ white["b"].to_white.T)
     else:
         kept = list(blocks)
         textbook(np.concatenate([a for a, _ in kept]), np.concatenate([b for _, b in kept]))
@@ -149,7 +150,7 @@ def _memory(n: int, d: int) -> Row:
     return Row(
         "pwcca_memory_saved_vs_numpy", f"peak memory, one pair, {n:,} × {d}",
         f"{used['ours'] / 1024:.0f} MiB", f"{used['textbook'] / 1024:.0f} MiB",
-        Ratio(share, share, share),
+        Interval(share, share, share),
     )  # fmt: skip
 
 
@@ -181,5 +182,5 @@ def _information(n: int, d: int, clusters: int) -> Row:
     share = times["all"][0] / times["ours"][0]
     return Row(
         "information_speedup_vs_lloyd_on_all", f"{n:,} × {d}, {clusters} clusters, one seed",
-        milliseconds(times["ours"]), milliseconds(times["all"]), Ratio(share, share, share),
+        milliseconds(times["ours"]), milliseconds(times["all"]), Interval(share, share, share),
     )  # fmt: skip

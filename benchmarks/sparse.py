@@ -9,7 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from benchmarks.measure import Ratio, Row, in_child, interleave, milliseconds, peak_memory, ratio
+from benchmarks.measure import Row, in_child, interleave, milliseconds, peak_memory, ratio
+from mnemoscope.core.statistics import Interval
 from mnemoscope.memories.sparse.kernels import attend, attend_masked
 from mnemoscope.memories.sparse.patterns import Pattern
 
@@ -98,7 +99,7 @@ def _memory(size: str, length: int) -> list[Row]:
                 what=f"{name}, {length} tokens, peak memory with backward",
                 ours=f"{megabytes[name]:.0f} MB",
                 theirs=f"{megabytes['dense']:.0f} MB",
-                ratio=Ratio(over, over, over),
+                ratio=Interval(over, over, over),
                 goal="ours < 1000 MB" if length == 65536 else "",
             )
         )

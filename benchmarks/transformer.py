@@ -6,18 +6,18 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.gpt2 import HEADS, LAYERS, VOCAB, pair
-from benchmarks.measure import Row, interleave, ratio, tokens_per_second
+from benchmarks.measure import Row, compared, interleave
 from mnemoscope.data.batch import Batch, Split, Task
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.training.config import RunConfig, Training
-from mnemoscope.training.loop import _join, _Trainer, make_optimizer
+from mnemoscope.training.loop import _join, _Trainer
+from mnemoscope.training.optimizer import make_optimizer
 from mnemoscope.training.run import Run
 from mnemoscope.training.schedule import learning_rate
 
@@ -61,9 +61,8 @@ class Bare:
     def __init__(
         self, model: nn.Module, read: Callable[[Tensor], Tensor], task: Noise, settings: Training
     ) -> None:
-        weights: Any = model.train()
-        self.model, self.read, self.settings = model, read, settings
-        self.optimizer = make_optimizer(weights, settings)
+        self.model, self.read, self.settings = model.train(), read, settings
+        self.optimizer = make_optimizer(self.model, settings)
         steps = range(settings.steps)
         batches = [task.batch(step, settings.batch, seed=settings.seed) for step in steps]
         self.data = [(torch.tensor(one.tokens), torch.tensor(one.targets)) for one in batches]
@@ -121,26 +120,17 @@ def run(quick: bool) -> list[Row]:
         times = interleave(
             {name: partial(one.steps, count) for name, one in contestants.items()}, rounds
         )
-    return _rows(times, batch * length * count)
-
-
-def _rows(times: dict[str, list[float]], tokens: int) -> list[Row]:
-    rates = {name: tokens_per_second(spent, tokens) for name, spent in times.items()}
+    tokens = batch * length * count
+    loops = "our loop / bare torch loop, same model: time"
+    models = "our model / Hugging Face GPT-2, same bare loop: tokens per second"
     return [
-        Row(
-            key="loop_time_vs_bare",
-            what="our loop / bare torch loop, same model: time",
-            ours=rates["loop"],
-            theirs=rates["bare"],
-            ratio=ratio(times["loop"], times["bare"]),
+        compared(
+            *("loop_time_vs_bare", loops, times, "loop", "bare"),
             goal="≤ 1.05",
+            tokens=tokens,
+            slower=True,
         ),
-        Row(
-            key="tokens_per_s_vs_hf_gpt2",
-            what="our model / Hugging Face GPT-2, same bare loop: tokens per second",
-            ours=rates["bare"],
-            theirs=rates["gpt2"],
-            ratio=ratio(times["gpt2"], times["bare"]),
-            goal="≥ 1",
+        compared(
+            *("tokens_per_s_vs_hf_gpt2", models, times, "bare", "gpt2"), goal="≥ 1", tokens=tokens
         ),
     ]

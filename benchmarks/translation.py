@@ -22,7 +22,8 @@ from mnemoscope.models.beam import search
 from mnemoscope.models.seq2seq.encoder_decoder.config import EncoderDecoder
 from mnemoscope.models.seq2seq.encoder_decoder.model import EncoderDecoderModel
 from mnemoscope.training.config import RunConfig, Training
-from mnemoscope.training.loop import _join, _Trainer, make_optimizer
+from mnemoscope.training.loop import _join, _Trainer
+from mnemoscope.training.optimizer import make_optimizer
 from mnemoscope.training.run import Run
 from mnemoscope.training.schedule import learning_rate
 
@@ -90,8 +91,7 @@ class PlainLoop:
     def __init__(self, vocab: int, batches: list[Batch], settings: Training) -> None:
         torch.manual_seed(0)
         self.model, self.settings = Plain(vocab, WIDTH).train(), settings
-        weights: Any = self.model
-        self.optimizer = make_optimizer(weights, settings)
+        self.optimizer = make_optimizer(self.model, settings)
         self.data = []
         for one in batches:
             assert one.source is not None

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import Ratio, Row, in_child
+from benchmarks.measure import Row, in_child
+from mnemoscope.core.statistics import Interval
 from mnemoscope.lenses.waves.lens import Waves
 from mnemoscope.open import open_reader
 
@@ -40,12 +41,12 @@ def run(quick: bool) -> list[Row]:
     return [
         Row(
             "waves_time_vs_reading", f"{what}: {analysed / 2:.0f} s if two cores share it evenly",
-            f"{analysed:.0f} s", f"{read:.0f} s", Ratio(share, share, share),
+            f"{analysed:.0f} s", f"{read:.0f} s", Interval(share, share, share),
         ),
         Row(
             "waves_memory_200_vs_100_texts", f"{what}, peak memory against half as many texts",
             f"{whole / 1024:.0f} MiB", f"{half / 1024:.0f} MiB",
-            Ratio(growth, growth, growth), "≤ 1.05",
+            Interval(growth, growth, growth), "≤ 1.05",
         ),
     ]  # fmt: skip
 

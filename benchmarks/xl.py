@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from benchmarks.measure import Row, interleave, milliseconds, ratio
+from benchmarks.measure import Row, compared, interleave
 from mnemoscope.memories.layer import Context
 from mnemoscope.memories.positions import waves
 from mnemoscope.memories.transformer_xl.attention import RelativeAttention
@@ -76,14 +76,9 @@ def _compare(key: str, batch: int, new: int, cached: int, learn: bool, rounds: i
     for mine, theirs in zip(work("ours"), work("textbook"), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
     times = interleave({name: partial(work, name) for name in ways}, rounds)
-    return Row(
-        key=key,
-        what=f"{batch} × ({cached} + {new}) tokens, {'with backward' if learn else 'forward'}",
-        ours=milliseconds(times["ours"]),
-        theirs=milliseconds(times["textbook"]),
-        ratio=ratio(times["textbook"], times["ours"]),
-        goal="≥ 1.4" if key == "xl_layer_vs_textbook" else "",
-    )
+    what = f"{batch} × ({cached} + {new}) tokens, {'with backward' if learn else 'forward'}"
+    goal = "≥ 1.4" if key == "xl_layer_vs_textbook" else ""
+    return compared(key, what, times, theirs="textbook", goal=goal)
 
 
 def _textbook(layer: RelativeAttention, past: Tensor, inputs: Tensor) -> Tensor:

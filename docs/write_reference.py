@@ -55,9 +55,11 @@ WIDEST = 88
 
 def reference() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, "## `import mnemoscope as ms`\n"]
-    for name in ms.__all__:
-        thing = getattr(ms, name)
+    things = {name: getattr(ms, name) for name in ms.__all__}
+    lines = [f"| `ms.{name}` | {first_line(thing)} |" for name, thing in things.items()]
+    listed = "\n".join(["| | |", "|---|---|", *lines, ""])
+    parts = [INTRODUCTION, "## `import mnemoscope as ms`\n", listed]
+    for name, thing in things.items():
         parts += [described(f"ms.{name}", thing), *members(name, thing, MEMBERS.get(name, ""))]
     for title, classes in CLASSES.items():
         parts.append(f"## {title}\n")
@@ -71,6 +73,11 @@ def reference() -> str:
         title = PLURALS.get(kind, f"{kind}s")
         parts.append("\n".join([f"| {title} | |", "|---|---|", *rows, ""]))
     return "\n".join(parts)
+
+
+def first_line(thing: Any) -> str:
+    """What a thing is, in a line."""
+    return markdown((inspect.getdoc(thing) or "").partition("\n\n")[0].replace("\n", " "))
 
 
 def described(name: str, thing: Any) -> str:

@@ -33,6 +33,8 @@ import torch  # noqa: E402
 torch.set_num_threads(THREADS)
 # No test may ask a hub for anything.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Nor are lines of progress to come in between what a command says, however busy the machine is.
+os.environ["CI"] = "1"
 # A busy machine must not fail a test that is about mathematics.
 settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
@@ -51,14 +53,24 @@ OFFLINE = (
 # What `make check` leaves out: whole trainings, processes of their own, pages and pictures.
 # By folder or file below tests/; all the rest takes about two minutes of one processor.
 SLOW = (
-    *("benchmarks", "cli", "compatibility", "docs", "huggingface", "lenses", "scope", "studies"),
+    *(
+        "benchmarks",
+        "campaign",
+        "cli",
+        "compatibility",
+        "docs",
+        "huggingface",
+        "lenses",
+        "scope",
+        "studies",
+    ),
     *("core/test_trust.py", "memories/test_recurrent_kernels.py", "memories/test_sparse.py"),
     *("memories/test_state_crafted.py", "memories/test_state_names.py", "models/test_padding.py"),
     *("models/test_state_bits.py", "models/test_state_fits.py", "models/test_stream_state.py"),
     *("models/test_translator.py", "training/test_loop.py", "training/test_processes.py"),
     *("training/test_resume.py", "training/test_run_files.py", "training/test_training_errors.py"),
     *("test_doctor.py", "test_fresh_process.py", "test_imports.py", "test_instructions.py"),
-    *("test_open.py", "test_shipped.py"),
+    *("test_open.py", "test_package.py", "test_shipped.py"),
 )
 TESTS = Path(__file__).parent
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -176,8 +177,13 @@ def test_a_saved_memory_is_a_stream_on_the_base_that_it_names_or_is_given(
         more = words(2, 5, seed=1)
         assert torch.equal(stream.read(more, expected.state).logits, attached.read(
             more, expected.state).logits)  # fmt: skip
+    # Without a name the base is found beside the memory, by its fingerprint, and nowhere else.
+    assert torch.equal(
+        ms.stream(tmp_path / "nameless", **options).read(tokens, segment=3).logits, expected.logits
+    )
+    alone = shutil.copytree(tmp_path / "nameless", tmp_path / "far" / "away" / "alone")
     with pytest.raises(UserError, match="does not say which model it is for"):
-        ms.stream(tmp_path / "nameless")
+        ms.stream(alone)
     with pytest.raises(UserError, match="another base model"):
         ms.stream(tmp_path / "named", base=causal("mistral"))
 

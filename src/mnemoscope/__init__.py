@@ -14,37 +14,29 @@ if TYPE_CHECKING:
     from mnemoscope.api import Published as Published
     from mnemoscope.api import attach as attach
     from mnemoscope.api import build as build
+    from mnemoscope.api import check as check
+    from mnemoscope.api import generate as generate
     from mnemoscope.api import lens as lens
     from mnemoscope.api import load as load
     from mnemoscope.api import resume as resume
+    from mnemoscope.api import show as show
     from mnemoscope.api import stream as stream
     from mnemoscope.api import study as study
     from mnemoscope.api import train as train
     from mnemoscope.api import translator as translator
     from mnemoscope.core.errors import UserError as UserError
     from mnemoscope.memories.state import State as State
-    from mnemoscope.models.generation import generate as generate
     from mnemoscope.models.generation import unroll as unroll
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # The whole public surface: a name, and the module it lives in.
-_HOME = {
-    "Published": "mnemoscope.api",
-    "attach": "mnemoscope.api",
-    "build": "mnemoscope.api",
-    "lens": "mnemoscope.api",
+_API = "Published attach build check generate lens load resume show stream study train translator"
+_HOME = dict.fromkeys(_API.split(), "mnemoscope.api") | {
     "lenses": "mnemoscope.lenses",
-    "load": "mnemoscope.api",
-    "resume": "mnemoscope.api",
-    "stream": "mnemoscope.api",
-    "study": "mnemoscope.api",
-    "train": "mnemoscope.api",
-    "translator": "mnemoscope.api",
     "UserError": "mnemoscope.core.errors",
     "capture": "mnemoscope.activations.capture",
     "State": "mnemoscope.memories.state",
-    "generate": "mnemoscope.models.generation",
     "unroll": "mnemoscope.models.generation",
 }
 

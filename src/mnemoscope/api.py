@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import itertools
+import os
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.nearby import refuse_missing
 from mnemoscope.core.registry import ATTACHED, find, model_kind
 from mnemoscope.core.trust import Modules, trusting
-from mnemoscope.publish import Published, lens, study
+from mnemoscope.publish import Published as Published
+from mnemoscope.publish import lens as lens
+from mnemoscope.shipped import study as study
+from mnemoscope.studies.folder import MARK, RESULT
 from mnemoscope.training.asked import resolve
 
 if TYPE_CHECKING:
+    from mnemoscope.checks.result import CheckResult
     from mnemoscope.memories.config import ModelConfig
+    from mnemoscope.models.generation import Generated
+    from mnemoscope.models.inputs import Inputs
     from mnemoscope.models.model import SequenceModel
     from mnemoscope.models.stream import Stream
     from mnemoscope.models.translator import Translator
     from mnemoscope.training.run import Run
 
-__all__ = [
-    "Published",
-    "attach",
-    "build",
-    "lens",
-    "load",
-    "resume",
-    "stream",
-    "study",
-    "train",
-    "translator",
-]
+
+# What a result is called that was too large to be shipped as it is.
+PACKED = f"{RESULT}.gz"
 
 
 def build(
@@ -103,7 +106,7 @@ def attach(model: Any, memory: str, *, tokenizer: Any = None, **options: Any) ->
     chosen_past = kind.make(**options)
     from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 
-    return InfiniteMemory(model, chosen_past)
+    return InfiniteMemory(model, chosen_past, tokenizer)
 
 
 def resume(folder: str | Path, *, trust: Modules = None) -> Run:
@@ -114,15 +117,48 @@ def resume(folder: str | Path, *, trust: Modules = None) -> Run:
         return loop.resume(folder)
 
 
-def load(folder: str | Path, *, trust: Modules = None) -> SequenceModel:
-    """Return the model of a run, ready to be used.
+def load(path: str | Path, *, base: Any = None, trust: Modules = None) -> Any:
+    """Return whatever was saved there, ready to be used.
 
-    A memory or task that is not ours is imported only when ``trust`` names its module.
+    Of a run its model, of a study or lens its result, of a saved state the `State`, of an attached
+    memory the memory on its base (``base``, or the one that it was saved with), of a folder or name
+    of Hugging Face the model. A memory or task that is not ours is imported only when ``trust``
+    names its module.
     """
-    from mnemoscope.training.run import Run
+    refuse_missing(path)
+    where = Path(os.path.expanduser(path))
+    results = [where] if where.name.startswith(RESULT) else [where / RESULT, where / PACKED]
+    found = next((one for one in results if os.path.isfile(one)), None)
+    if base is None and found is not None:
+        from mnemoscope import shipped
 
-    with trusting(trust):
-        return Run.open(folder).model()
+        return shipped.read(found).result
+    if os.path.isfile(where / MARK):
+        raise UserError(f"{path} is a study without a result yet: start it again to go on with it")
+    if base is None and os.path.isfile(where):
+        from mnemoscope.memories.state import State
+
+        return State.load(where)
+    if base is None and os.path.isfile(where / "config.yaml"):
+        from mnemoscope.training.run import Run
+
+        with trusting(trust):
+            return Run.open(where).model()
+    from mnemoscope.open import open_model
+
+    opened = open_model(path, base=base)
+    return opened.model if opened.memory is None else opened.memory
+
+
+def show(name: str | Path, out: str | Path | None = None) -> Published:
+    """Draw the page of a result that comes with the package, or of a study's or lens's folder.
+
+    ``show("retention").open()`` shows it in the browser, and its ``result`` is what it was drawn
+    from. Nothing is trained.
+    """
+    from mnemoscope import shipped
+
+    return shipped.show(name, out)
 
 
 def stream(source: Any, *, trust: Modules = None, **options: Any) -> Stream:
@@ -131,11 +167,84 @@ def stream(source: Any, *, trust: Modules = None, **options: Any) -> Stream:
     ``source`` is a model of ours or of `transformers`, a memory attached to one, the folder of any
     of them, a name on the hub, or the name of a memory with its options. A saved document memory
     reads under ``document``; ``base`` is the model of a saved memory that does not say which.
+
+    ``stream(model, cache="window", budget=64)`` lets a model of `transformers` carry a compressed
+    cache: full, window, random, h2o, snapkv or quantised, with the options of that cache.
     """
     from mnemoscope.open import open_stream
 
     with trusting(trust):
         return open_stream(source, **options)
+
+
+def check(
+    model: Any,
+    out: str | Path | None = None,
+    *,
+    only: Sequence[str] | None = None,
+    trust: Modules = None,
+    tokens: int = 24,
+    seed: int = 0,
+    **options: Any,
+) -> CheckResult:
+    """Ask a model for its promises about state: ``print(check(model).text())``.
+
+    ``model`` is whatever `stream` takes, or any callable ``(tokens, state) -> (logits, state)``,
+    which must say how many token ids it reads: ``vocab=``. ``only`` names some of the promises,
+    ``declared`` the bytes that one stream is said to have after the tokens, or a function of them.
+    With ``out`` a page is written there.
+    """
+    from mnemoscope.checks.page import Check
+
+    chosen = Check.make(tokens=tokens, seed=seed)
+    from mnemoscope.checks import measure
+    from mnemoscope.publish import keep_check
+    from mnemoscope.studies.trials import cpu_seconds
+
+    began, before = time.perf_counter(), cpu_seconds()
+    with trusting(trust):
+        result = measure.check(model, only=only, tokens=tokens, seed=seed, **options)
+    if out is not None:
+        spent = time.perf_counter() - began, cpu_seconds() - before
+        command = f"ms.check({model!r})" if isinstance(model, str | Path) else "ms.check(model)"
+        keep_check(result, out, command, chosen, spent)
+    return result
+
+
+def generate(
+    model: Any,
+    prompt: Inputs,
+    steps: int,
+    *,
+    tokenizer: Any = None,
+    trust: Modules = None,
+    **options: Any,
+) -> Generated:
+    """Let a model read a prompt and say ``steps`` tokens: ``generate("runs/a", "The ", 80).texts``.
+
+    ``model`` is whatever `stream` takes, ``prompt`` a text, token ids or a tensor (B, T) of them.
+    ``temperature=0`` is greedy. ``top_k`` keeps the k likeliest tokens, ``top_p`` the likeliest
+    whose probabilities reach p; ``generator`` is torch's, which draws. After ``stop`` a row says
+    nothing but ``stop``. The last token said has not been read: feed it with ``state=`` that of
+    the result to go on.
+    """
+    from torch import nn
+
+    from mnemoscope.models import generation
+    from mnemoscope.models.evaluating import evaluating
+    from mnemoscope.models.inputs import as_list, token_batch
+    from mnemoscope.models.model import SequenceModel
+    from mnemoscope.open import open_model
+
+    # What is opened is put into evaluation mode; a model that somebody trains goes on training.
+    with trusting(trust), evaluating(model) if isinstance(model, nn.Module) else nullcontext():
+        text = isinstance(as_list(prompt)[0], str)
+        reader = open_model(model, tokenizer=tokenizer, text=text)
+        tokens = token_batch(prompt, reader.encode, reader.name).to(reader.device)
+        native = isinstance(reader.model, SequenceModel)
+        call: Any = reader.model if native else reader.stream().call
+        said = generation.generate(call, tokens, steps, **options)
+    return replace(said, texts=reader.texts(said.tokens))
 
 
 def translator(folder: str | Path, *, trust: Modules = None) -> Translator:

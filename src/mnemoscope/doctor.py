@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from mnemoscope import __version__
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, TRANSLATORS, find, model_kind
+from mnemoscope.studies.engines.engine import Engine, using
 
 if TYPE_CHECKING:
     import torch
 
 PACKAGES = ("torch", "numpy", "accelerate", "safetensors", "tokenizers", "plotly", "pydantic")
-EXTRAS = ("transformers", "datasets", "kaleido")
+EXTRAS = ("transformers", "datasets", "kaleido", "ray", "submitit")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -41,6 +43,49 @@ def examine(device: str = "auto") -> Iterator[Check]:
     yield _exactness()
     yield _folders()
     yield _page()
+
+
+@dataclass(frozen=True)
+class Where:
+    """On which host a tiny trial was looked at, and its loss."""
+
+    host: str
+    loss: float
+
+
+def where(folder: Path) -> Where:
+    """Look at a finished trial, wherever that is done."""
+    from mnemoscope.training.run import Run
+
+    return Where(platform.node(), Run.open(folder).valid_loss)
+
+
+def try_engine(engine: Engine, place: Path) -> Check:
+    """Let an engine compute two tiny trials, and compare their weights with ours."""
+    from mnemoscope.studies.trials import Trial, run_trials
+    from mnemoscope.training.config import RunConfig
+    from mnemoscope.training.loop import train
+
+    options = {"steps": 4, "batch": 2, "width": 20, "device": "cpu"}
+    trials = [Trial(name, RunConfig.of("copy", name, options)) for name in ("rnn", "gru")]
+    began = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="doctor-", dir=place) as home:
+            folder = Path(home) / "runs"
+            with using(engine):
+                found = run_trials(trials, folder, where, 2, "doctor", kind=Where, later=None)
+            seconds = time.monotonic() - began
+            hosts = sorted({one.host for one in found if isinstance(one, Where)})
+            whole = [train(one.config, Path(home) / one.name, silent=True) for one in trials]
+            alike = all(
+                (folder / one.folder.name / "model.safetensors").read_bytes()
+                == (one.folder / "model.safetensors").read_bytes()
+                for one in whole
+            )
+    except (UserError, OSError) as error:
+        return Check(engine.name, False, str(error))
+    words = f"two trials in {seconds:.0f} s on {', '.join(hosts)}, weights "
+    return Check(engine.name, True, words + ("equal bit for bit" if alike else "equal to rounding"))
 
 
 def _versions() -> Check:
@@ -125,11 +170,8 @@ def _goes_on(name: str) -> bool:
 
     from mnemoscope.memories.state import State
 
-    torch.manual_seed(0)
     # Heads six numbers wide begin at all kinds of addresses; forty tokens fill a kernel's block.
-    options = {"vocab": 11, "width": 24, "layers": 1}
-    options |= {"source_vocab": 11} if name in TRANSLATORS else {}
-    model = find(model_kind(name), name).make(**options).build().eval()
+    model = _small(name, width=24, layers=1).eval()
     tokens = torch.randint(11, (1, 42))
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         state: Any = model.encode(tokens) if name in TRANSLATORS else None
@@ -141,16 +183,20 @@ def _goes_on(name: str) -> bool:
         return bool(torch.equal(model(last, state).logits, model(last, again).logits))
 
 
+def _small(name: str, **options: int) -> Any:
+    """A model of eleven tokens, always with the same weights."""
+    import torch
+
+    torch.manual_seed(0)
+    source = {"source_vocab": 11} if name in TRANSLATORS else {}
+    return find(model_kind(name), name).make(vocab=11, **options, **source).build()
+
+
 def _difference(name: str, device: torch.device) -> float:
     """Largest difference of logits and of any gradient, from the same weights."""
     import torch
 
-    torch.manual_seed(0)
-    options = {"vocab": 11, "width": 16, "layers": 2}
-    if name in TRANSLATORS:
-        options["source_vocab"] = 11
-    here, there = (find(model_kind(name), name).make(**options).build() for _ in range(2))
-    there.load_state_dict(here.state_dict())
+    here, there = (_small(name, width=16, layers=2) for _ in range(2))
     there.to(device)
     tokens = torch.randint(11, (3, 12))
 

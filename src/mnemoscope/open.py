@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,28 @@ import torch
 from torch import Tensor, nn
 
 from mnemoscope.core.aliases import canonical
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.nearby import refuse_missing
 from mnemoscope.core.registry import MEMORIES, find
 from mnemoscope.core.seeds import derive
 from mnemoscope.data import translation
-from mnemoscope.data.vocabulary import Ints, Vocabulary
+from mnemoscope.data.vocabulary import Vocabulary
 from mnemoscope.huggingface import blocks, saved, tokenizers
+from mnemoscope.huggingface.caches.config import KVOptions, cache_options
+from mnemoscope.huggingface.caches.stream import CompressedStream
 from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
-from mnemoscope.huggingface.loading import load_bare, load_causal, load_tokenizer
+from mnemoscope.huggingface.loading import (
+    check_ids,
+    load_bare,
+    load_causal,
+    load_tokenizer,
+    rows_of,
+)
 from mnemoscope.huggingface.stream import DocumentStream, HuggingFaceStream
 from mnemoscope.models.encoder.model import EncoderModel
+from mnemoscope.models.inputs import Encode
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.models.stream import Stream as Stream
@@ -60,7 +71,7 @@ class Reader:
 
     model: nn.Module
     name: str
-    encode: Callable[[Sequence[str]], list[Ints]] | None = None
+    encode: Encode | None = None
     decode: Callable[[int], str] = str
     special: frozenset[int] = frozenset()
     limit: int | None = None
@@ -82,32 +93,66 @@ class Reader:
             return model.encode(tokens)
         if isinstance(model, SequenceModel):
             return model(tokens)
+        check_ids(self.name, tokens.cpu(), rows_of(model))
         if model.config.is_encoder_decoder:
             model = model.get_encoder()
         cached = "use_cache" in inspect.signature(model.forward).parameters
         return model(input_ids=tokens, **({"use_cache": False} if cached else {}))
 
-    def stream(self, document: str | None = None) -> Stream:
-        """The model behind the one call; ``document`` is what a document memory reads under."""
+    def texts(self, tokens: Tensor) -> tuple[str, ...]:
+        """What tokens (B, T) say, a text a row; none where no vocabulary is known."""
+        known = getattr(self.tokenizer, "size", None) or len(self.tokenizer or ())
+        if not known or int(tokens.max()) >= known:
+            return ()
+        return tuple(str(self.tokenizer.decode(row)) for row in tokens.cpu().numpy())
+
+    def stream(self, document: str | None = None, cache: KVOptions | None = None) -> Stream:
+        """The model behind the one call; ``document`` is what a document memory reads under.
+
+        With a ``cache``, a bare model of `transformers` carries that and not all keys and values.
+        """
         model, memory, name = self.model, self.memory, self.name
+        if cache is not None and (memory is not None or isinstance(model, SequenceModel)):
+            raise UserError(
+                f"{name} has a memory of its own: only a bare model of transformers takes a cache"
+            )
         if document is not None and not isinstance(memory, DocumentMemory):
             raise UserError(f"{name} has no documents: leave document {document!r} out")
         if isinstance(model, SourceModel):
             raise UserError(f"{name} reads a source first: it has no stream of its own")
         if isinstance(model, SequenceModel):
-            return Stream(model, name, model.config.vocab, model.config.limit, self.device)
+            vocab, limit = model.config.vocab, model.config.limit
+            return Stream(model, name, vocab, limit, self.device, self.encode)
         if isinstance(memory, InfiniteMemory):
-            return Stream(memory.eval(), name, blocks.words_of(model), None, self.device)
-        call: DocumentStream | HuggingFaceStream
-        call = DocumentStream(memory, document) if memory else HuggingFaceStream(model)
-        return Stream(call, name, call.vocab, call.limit, self.device)
+            vocab = blocks.words_of(model)
+            return Stream(memory.eval(), name, vocab, None, self.device, self.encode)
+        call: DocumentStream | CompressedStream | HuggingFaceStream
+        if cache is not None:
+            call, name = CompressedStream(model, cache), f"{name} ({cache.label})"
+        else:
+            call = DocumentStream(memory, document) if memory else HuggingFaceStream(model)
+        return Stream(call, name, call.vocab, call.limit, self.device, self.encode)
 
 
-def open_stream(source: Any, *, document: str | None = None, **options: Any) -> Stream:
-    """The stream of whatever `open_model` opens."""
+def open_stream(
+    source: Any,
+    *,
+    document: str | None = None,
+    cache: str | KVOptions | None = None,
+    tokenizer: Any = None,
+    base: Any = None,
+    **options: Any,
+) -> Stream:
+    """The stream of whatever `open_model` opens; with a ``cache`` the options are that cache's."""
     if isinstance(source, Stream):
+        if cache is not None:
+            raise UserError(f"{source.name} is a stream already, its cache cannot be changed")
         return source
-    return open_model(source, **options).stream(document)
+    if cache is None:
+        reader = open_model(source, tokenizer=tokenizer, base=base, **options)
+        return reader.stream(document)
+    chosen = cache_options(cache, **options)
+    return open_model(source, tokenizer=tokenizer, base=base).stream(document, chosen)
 
 
 def open_reader(source: Any, tokenizer: Any = None) -> Reader:
@@ -144,8 +189,11 @@ def open_model(
     if isinstance(source, Reader):
         return source
     if isinstance(source, str | Path):
-        named = _memory(str(source), tokenizer, options)
-        return named or _folder(str(source), tokenizer, base, head, text)
+        if isinstance(source, Path) or canonical("memory", source) not in MEMORIES:
+            refuse_missing(source)
+        where = os.path.expanduser(str(source))
+        named = _memory(where, tokenizer, options)
+        return named or _folder(where, tokenizer, base, head, text)
     name = type(source).__name__
     given = [*options, *(["base"] if base is not None else [])]
     if given:
@@ -174,17 +222,11 @@ def open_attached(
     folder: str | Path, kind: str, base: Any = None, tokenizer: Any = None, text: bool = False
 ) -> Reader:
     """A memory of this kind that was saved, on its base: a model, its folder or its name."""
-    model = saved.base_of(folder, kind, base)
-    if isinstance(model, str | Path):
-        where, model = str(model), load_causal(str(model))
-        if tokenizer is None and text:
-            tokenizer = load_tokenizer(where, model)
-    memory: Attached
-    if kind == "documents":
-        memory = DocumentMemory.load(folder, model, tokenizer)
-    else:
-        memory = InfiniteMemory.load(folder, model)
-    return _huggingface(model, Path(folder).name, tokenizer, memory)
+    attached = DocumentMemory if kind == "documents" else InfiniteMemory
+    memory = attached.from_pretrained(folder, base, tokenizer=tokenizer)
+    if text and (base is None or isinstance(base, str | Path)):
+        memory.text_tokenizer()
+    return _huggingface(memory.base, Path(folder).name, memory.tokenizer, memory)
 
 
 def _memory(source: str, vocabulary: Any, options: dict[str, Any]) -> Reader | None:
@@ -214,7 +256,13 @@ def _folder(source: str, tokenizer: Any, base: Any, head: bool, text: bool) -> R
     model = load_causal(source) if head else load_bare(source)
     if tokenizer is None and text:
         tokenizer = load_tokenizer(source, model)
-    return _huggingface(model, _short(source), tokenizer)
+    reader = _huggingface(model, _short(source), tokenizer)
+
+    def encode(texts: Sequence[str]) -> list[Ints]:
+        """Load the tokenizer with the first text: who reads token ids does without it."""
+        return tokenizers.encoder(load_tokenizer(source, model), model, reader.name)(texts)
+
+    return reader if tokenizer is not None else replace(reader, encode=encode)
 
 
 def _run(run: Run) -> Reader:

@@ -87,9 +87,20 @@ def test_models_that_read_a_text_as_different_tokens_are_refused(
     assert calls == [len(TEXTS)] * 2
 
 
+def test_one_text_is_one_text_and_one_list_of_ids_is_one(folders: list[str]) -> None:
+    reader = open_reader(folders[0])
+    alone, listed = (to_batches(reader, given, None, 8) for given in (TEXTS[0], TEXTS[:1]))
+    assert [one.tolist() for one, _ in alone] == [one.tolist() for one, _ in listed]
+    (rows, _), *others = to_batches(reader, [4, 5, 6], None, 8)
+    assert rows.tolist() == [[4, 5, 6]]
+    assert not others
+    (both, *_) = side_by_side({"a": folders[0], "b": folders[1]}, TEXTS[0], sites="layer.0.out")
+    assert len(both) == len(TEXTS[0].split())
+
+
 def test_a_model_without_a_vocabulary_reads_token_ids_only() -> None:
     reader = open_reader(tiny("gpt2"))
-    with pytest.raises(UserError, match="without a vocabulary"):
+    with pytest.raises(UserError, match="has no vocabulary"):
         to_batches(reader, TEXTS, None, 4)
     ((tokens, rows),) = to_batches(reader, [[4, 5], [6, 7]], None, 4)
     assert sorted(zip(rows.tolist(), tokens.tolist(), strict=True)) == [(0, [4, 5]), (1, [6, 7])]

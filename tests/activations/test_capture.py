@@ -125,13 +125,13 @@ def test_bad_input_is_refused_with_what_to_do(tmp_path: Path, tokens):
     with pytest.raises(UserError, match=r"40 tokens .* end at 32: give length=32"):
         capture(model, [[7] * 40], sites="embeddings")
     assert len(list(capture(model, [[7] * 40], sites="embeddings", length=32))) == 2
-    with pytest.raises(UserError, match="without a vocabulary"):
+    with pytest.raises(UserError, match="has no vocabulary"):
         capture(model, ["a text"], sites="embeddings")
     with pytest.raises(UserError, match="no text"):
         capture(model, [], sites="embeddings")
     with pytest.raises(UserError, match="neither a run"):
         capture(tmp_path, [[1]], sites="embeddings")
-    with pytest.raises(UserError, match="not a folder"):
+    with pytest.raises(UserError, match=r"there is no .*nothing; .* holds nothing"):
         capture(tmp_path / "nothing", [[1]], sites="embeddings")
     with pytest.raises(UserError, match="neither a model of ours"):
         capture(torch.nn.Linear(2, 2), [[1]], sites="embeddings")

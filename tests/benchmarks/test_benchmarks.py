@@ -14,6 +14,7 @@ from benchmarks.__main__ import run_all
 from benchmarks.provenance import Provenance
 
 from benchmarks import BENCHMARKS, measure, results
+from mnemoscope.core.statistics import Interval
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,6 +29,7 @@ def test_without_a_name_all_are_listed():
     assert listed.returncode == 0
     names = ["recurrent", "transformer", "generation", "xl", "continuous", "sparse"]
     names += ["translation", "similarity", "capture", "documents", "waves"]
+    names += ["engines", "check", "infinite_hf"]
     assert listed.stdout.split() == names
 
 
@@ -43,6 +45,8 @@ def test_a_benchmark_runs_at_a_tiny_size_and_gives_the_rows_that_are_written_dow
     benchmark = importlib.import_module(BENCHMARKS[name])
     assert benchmark.TITLE
     assert benchmark.SETTING
+    if name == "engines":
+        pytest.importorskip("ray", reason="needs ray: pip install 'mnemoscope[ray]'")
     with measure.one_thread():
         rows = benchmark.run(quick=True)
     keys = [row.key for row in rows]
@@ -69,7 +73,7 @@ def test_a_new_section_replaces_its_own_and_keeps_the_others(tmp_path):
 
 
 def test_a_section_says_how_it_came_about_and_every_row_where():
-    row = measure.Row("a_vs_b", "a / b", "1 ms", "2 ms", measure.Ratio(0.5, 0.4, 0.6), "≤ 1")
+    row = measure.Row("a_vs_b", "a / b", "1 ms", "2 ms", Interval(0.5, 0.4, 0.6), "≤ 1")
     origin = Provenance("Abacus 9", "AVX2", 1, "Python 3, torch 2", "2026-01-02", "abc1234+changes")
     text = results.section("some", "Some title", "How.", [row], origin)
     assert text.startswith("## some\n")
@@ -112,4 +116,4 @@ def test_ways_take_turns_and_the_warm_up_does_not_count():
 
 def test_a_ratio_is_taken_round_by_round():
     found = measure.ratio([2.0, 20.0, 9.0], [1.0, 10.0, 3.0])
-    assert (found.median, found.low, found.high) == (2.0, 2.0, 2.5)
+    assert (found.value, found.low, found.high) == (2.0, 2.0, 2.5)

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from command import refused
 
 import mnemoscope as ms
+from mnemoscope import shipped
 from mnemoscope.cli import main
-from mnemoscope.core.registry import KINDS
+from mnemoscope.core.registry import KINDS, find
 
 
 def command(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -29,16 +31,6 @@ def command(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess
         env=env,
         timeout=300,
     )
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run in this process, expect exit code 2 and return what was said on standard error."""
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return re.sub(r"\s+", " ", said)
 
 
 def test_train_resume_and_generate_from_end_to_end(tmp_path: Path) -> None:
@@ -102,12 +94,13 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
         "    main(sys.argv[1:])\n"
         "except SystemExit as ended:\n"
         "    code = ended.code\n"
-        "heavy = {'torch', 'transformers', 'accelerate', 'plotly'} & set(sys.modules)\n"
+        "heavy = {'torch', 'transformers', 'accelerate', 'plotly', 'sklearn'} & set(sys.modules)\n"
         "print('heavy:', sorted(heavy), 'code:', code)\n"
     )
     mistakes = [
         ["--help"],
         ["train", "--help"],
+        ["example", "--help"],
         ["list"],
         ["list", "infinite"],
         ["train", "cpoy"],
@@ -230,6 +223,24 @@ def test_list_names_everything_once(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "task images" in said
     assert "study images" in said
+
+
+@pytest.mark.parametrize("name", KINDS["study"])
+def test_every_preset_of_a_study_says_what_it_costs(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    with pytest.raises(SystemExit):
+        main(["list", name])
+    said = capsys.readouterr().out
+    costs = dict(re.findall(r"^ (\w+) +(not measured|\d+ CPU minutes) ", said, re.M))
+    assert set(costs) == set(find("study", name).presets)
+    made = shipped.load(name).made
+    assert made.cpu_seconds
+    measured = {preset for preset, cost in costs.items() if cost != "not measured"}
+    assert measured == {preset for preset in costs if f"--preset {preset}" in made.command}
+    (minutes,) = (int(costs[preset].split()[0]) for preset in measured)
+    assert abs(60 * minutes - made.cpu_seconds) <= 30
 
 
 @pytest.mark.parametrize("name", [[], *[[n] for n in ("list", "train", "resume", "study")]])

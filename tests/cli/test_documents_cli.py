@@ -6,14 +6,14 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from command import ended
+from hf_families import save_whole, transformers
 
-from mnemoscope.cli import main
-
-transformers = pytest.importorskip("transformers")
-
+run = partial(ended, "documents")
 TEXTS = {
     "kettle.txt": "The kettle sang on the stove while rain ran down the dark window.",
     "harbour.txt": "Boats came home at dusk, and gulls fought loudly over broken crates.",
@@ -24,28 +24,10 @@ TEXTS = {
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A tiny model with a tokenizer, as a folder."""
-    import torch
-
-    from mnemoscope.data.vocabulary import Merges
-
     folder = tmp_path_factory.mktemp("model")
-    vocabulary = Merges.learn(" ".join(TEXTS.values()), 300)
-    transformers.PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer).save_pretrained(
-        folder
-    )
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=vocabulary.size,
-        hidden_size=64,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=128,
-        bos_token_id=None,
-        eos_token_id=None,
-        initializer_range=0.15,
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    shape = {"hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4}
+    shape |= {"max_position_embeddings": 128}
+    save_whole(folder, " ".join(TEXTS.values()), 300, **shape, initializer_range=0.15)
     return str(folder)
 
 
@@ -57,14 +39,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(*arguments: str) -> int:
-    try:
-        main(["documents", *arguments])
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
 def test_fit_look_ask_and_forget(
     model: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,18 +48,50 @@ def test_fit_look_ask_and_forget(
     said = capsys.readouterr().out
     assert "kettle.txt" in said
     assert "logits change by up to" in said
+    assert "recites 3 of 3 documents word for word\n" in said
     assert run("contexts", memory, "--folder", str(folder)) == 0
-    assert "chance of naming: 33.3%" in capsys.readouterr().out
+    assert "has the lowest loss (by chance 33.3%)" in capsys.readouterr().out
     assert run("words", memory, "--entry", "3", "--top", "2") == 0
     assert "garden.md" in capsys.readouterr().out
     assert run("ask", memory, "Boats came", "--document", "harbour.txt", "--length", "80") == 0
     assert capsys.readouterr().out.startswith(TEXTS["harbour.txt"])
     assert run("ask", memory, "Boats came") == 0
     assert not capsys.readouterr().out.startswith(TEXTS["harbour.txt"][:20])
-    assert run("forget", memory, "harbour.txt") == 0
-    assert "2 documents are left" in capsys.readouterr().out
+    assert run("forget", memory, "harbour.txt") == 2
+    assert "give their texts as keep, or as --folder" in capsys.readouterr().err
+    assert run("forget", memory, "harbour.txt", "--folder", str(folder)) == 0
+    told = capsys.readouterr().out
+    assert "2 documents are left, 2 recited word for word (2 before)" in told
+    assert "with a new representation" in told
+    assert run("ask", memory, "The kettle", "--document", "kettle.txt", "--length", "80") == 0
+    assert capsys.readouterr().out.startswith(TEXTS["kettle.txt"])
     assert run("ask", memory, "Boats came", "--document", "harbour.txt") == 2
     assert "unknown document 'harbour.txt'" in capsys.readouterr().err
+
+
+def test_a_model_with_a_chat_template_answers(
+    model: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chatty, memory = Path(shutil.copytree(model, tmp_path / "chatty")), str(tmp_path / "memory")
+    template = "{% for one in messages %}{{ one['content'] }}: {% endfor %}"
+    (chatty / "chat_template.jinja").write_text(template)
+    common = ["--model", str(chatty), "--folder", str(folder), "--out", memory]
+    assert run("fit", *common, "--alpha", "0", "--entries", "32") == 0
+    assert "recites 3 of 3" in capsys.readouterr().out
+    asked = ["ask", memory, "Boats came", "--document", "harbour.txt", "--length", "70"]
+    assert run(*asked) == 0
+    assert not capsys.readouterr().out.startswith("Boats")
+    assert run(*asked, "--plain") == 0
+    assert capsys.readouterr().out.startswith(TEXTS["harbour.txt"])
+
+
+def test_a_fit_that_ends_too_soon_says_so(
+    model: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--model", model, "--folder", str(folder), "--out", str(tmp_path / "memory")]
+    assert run("fit", *common, "--epochs", "1", "--alpha", "0") == 0
+    said = capsys.readouterr().out
+    assert "recites 0 of 3 documents word for word: raise --epochs or --entries" in said
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ def test_fit_look_ask_and_forget(
     [
         (["--epoch", "3"], "did you mean 'epochs'"),
         (["--alpha", "-1"], "greater than or equal to 0"),
-        (["--model", "no/such/folder"], "cannot load 'no/such/folder'"),
+        (["--model", "no/such/folder"], "there is no no/such/folder"),
         (["--layer", "99"], "layer 99 does not exist: the model has blocks 0 to 1"),
         (["--entries", "0"], "entries: input should be greater than or equal to 1"),
         (["--entries", "999999999999"], "entries: input should be less than"),

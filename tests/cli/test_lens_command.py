@@ -4,18 +4,28 @@ import time
 from pathlib import Path
 
 import pytest
+from plain_text import write_lines
 
 import mnemoscope as ms
 from mnemoscope.cli import main
+
+AT_LEAST = "input should be greater than or equal to"
+# A lens, its option, a value, and the least that is allowed.
+TOO_SMALL = [
+    ("change", "tokens", "0", 1),
+    ("change", "tokens", "-1", 1),
+    ("change", "length", "1", 2),
+    ("change", "samples", "0", 2),
+    ("information", "clusters", "-3", 2),
+    ("waves", "frequencies", "0", 1),
+]
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a text and two runs that read it, one by characters and one by bytes."""
     home = tmp_path_factory.mktemp("lens")
-    lines = [f"the {a} {b} the {c}" for a in ("cat", "dog", "king") for b in ("saw", "met")
-             for c in ("tree", "boat", "child", "fish")]  # fmt: skip
-    (home / "text.txt").write_text("\n".join(lines * 10))
+    write_lines(home / "text.txt")
     for name, unit in (("one", "characters"), ("two", "characters"), ("other", "bytes")):
         ms.train(
             "text", "transformer", home / name, source=str(home / "text.txt"), unit=unit, width=8,
@@ -31,11 +41,11 @@ def run(home: Path, *arguments: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["information", "change", "influence"])
-def test_a_lens_leaves_a_page_and_tables(name, home, tmp_path, capsys):
+def test_a_lens_leaves_a_page_and_tables(name, home, tmp_path, caplog):
     run(home, name, "--model", str(home / "one"), "--tokens", "2000", "--out", str(tmp_path / "o"))
     assert (tmp_path / "o" / "report.html").is_file()
     assert list((tmp_path / "o" / "figures").glob("*.csv"))
-    assert "tokens at 3 sites" in capsys.readouterr().out
+    assert "tokens at 3 sites" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["change", "influence"])
@@ -85,35 +95,15 @@ def test_two_models_are_held_against_each_other(home, tmp_path):
     [
         (["similarity", "--model", "one", "--model", "other"], "different tokens"),
         (["change", "--model", "one", "--model", "two"], "looks at one model"),
-        (["change", "--model", "nowhere/at/all"], "is not a folder"),
+        (["change", "--model", "nowhere/at/all"], "there is no nowhere/at/all"),
         (["information", "--model", "one", "--sites", "layer.7.out"], "no module matches"),
         (["information", "--model", "one", "--tokens", "50", "--clusters", "40"], "too few"),
         (["waves", "--model", "one", "--length", "9"], "positions are too few"),
         (["waves", "--model", "one", "--length", "40", "--frequencies", "90"], "ask for at most"),
         (["waves", "--model", "one", "--model", "two"], "looks at one model"),
-        (
-            ["change", "--model", "one", "--tokens", "0"],
-            "tokens: input should be greater than or equal to 1",
-        ),
-        (
-            ["change", "--model", "one", "--tokens", "-1"],
-            "tokens: input should be greater than or equal to 1",
-        ),
-        (
-            ["change", "--model", "one", "--length", "1"],
-            "length: input should be greater than or equal to 2",
-        ),
-        (
-            ["change", "--model", "one", "--samples", "0"],
-            "samples: input should be greater than or equal to 2",
-        ),
-        (
-            ["information", "--model", "one", "--clusters", "-3"],
-            "clusters: input should be greater than or equal to 2",
-        ),
-        (
-            ["waves", "--model", "one", "--frequencies", "0"],
-            "frequencies: input should be greater than or equal to 1",
+        *(
+            ([name, "--model", "one", f"--{option}", value], f"{option}: {AT_LEAST} {least}")
+            for name, option, value, least in TOO_SMALL
         ),
     ],
 )
@@ -153,14 +143,14 @@ def test_pages_that_could_not_be_written_and_long_names_are_refused_first(home, 
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_of_a_line_of_megabytes_no_more_is_read_than_was_asked(home, tmp_path, capsys):
+def test_of_a_line_of_megabytes_no_more_is_read_than_was_asked(home, tmp_path, caplog):
     (tmp_path / "long.txt").write_text("the cat saw the dog " * (16 * 2**20 // 20))
     began = time.process_time()
     with pytest.raises(SystemExit) as stopped:
         main(["lens", "information", "--model", str(home / "one"), "--tokens", "500", "--clusters",
               "4", "--text", str(tmp_path / "long.txt"), "--out", str(tmp_path / "o")])  # fmt: skip
     assert stopped.value.code in (0, None)
-    assert "500 tokens at 3 sites" in capsys.readouterr().out
+    assert "500 tokens at 3 sites" in caplog.text
     assert time.process_time() - began < 5
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import ended as run
 
 import mnemoscope as ms
-from mnemoscope.cli import main
 
 FEW = (
     "--ages 1,4,8 --items 1,2 --overwrites 0,1 --pairs 2 --rest 8 --episodes 8 --keys 4 --values 4"
@@ -37,12 +37,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     transformers.GPT2LMHeadModel(config).save_pretrained(home / "gpt2")
     return home
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as stopped:
-        main(list(arguments))
-    return int(stopped.value.code or 0)
 
 
 @pytest.mark.parametrize("name", ["recall", "text", "gpt2"])

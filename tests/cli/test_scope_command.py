@@ -12,32 +12,28 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from mnemoscope.cli import main
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(["scope", *words])
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return re.sub(r"\s+", " ", said)
+from command import refused
 
 
 def test_mistakes_in_the_command_scope_are_explained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "there is no folder" in refused(capsys, str(tmp_path / "none"))
+    assert "there is no folder" in refused(capsys, "scope", str(tmp_path / "none"))
     none = str(tmp_path / "none")
-    assert "no port 99999" in refused(capsys, none, "--model", "a/b", "--port", "99999")
-    assert "there is no folder" in refused(capsys, str(tmp_path), "--texts", str(tmp_path / "none"))
-    assert "there is no folder" in refused(capsys, str(tmp_path), "--model", "/nowhere/at/all")
+    assert "no port 99999" in refused(capsys, "scope", none, "--model", "a/b", "--port", "99999")
+    assert "there is no folder" in refused(
+        capsys, "scope", str(tmp_path), "--texts", str(tmp_path / "none")
+    )
+    assert "there is no folder" in refused(
+        capsys, "scope", str(tmp_path), "--model", "/nowhere/at/all"
+    )
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        said = refused(capsys, str(tmp_path), "--port", port, "--no-open")
+        said = refused(capsys, "scope", str(tmp_path), "--port", port, "--no-open")
     assert "choose another --port" in said
-    assert "cannot open" in refused(capsys, str(tmp_path), "--host", "no.such.host.invalid")
+    assert "cannot open" in refused(
+        capsys, "scope", str(tmp_path), "--host", "no.such.host.invalid"
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,14 +48,14 @@ def test_mistakes_in_the_command_scope_are_explained(
 def test_an_empty_host_does_not_mean_everybody(
     host: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert said in refused(capsys, str(tmp_path), "--host", host)
+    assert said in refused(capsys, "scope", str(tmp_path), "--host", host)
 
 
 @pytest.mark.parametrize("host", ["a" * 64, "a..b", "999.1.1.1", "::g", "ß" * 70])
 def test_what_is_no_host_is_explained(
     host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "cannot open" in refused(capsys, str(tmp_path), "--no-open", "--host", host)
+    assert "cannot open" in refused(capsys, "scope", str(tmp_path), "--no-open", "--host", host)
 
 
 def test_a_missing_extra_is_named(
@@ -67,7 +63,7 @@ def test_a_missing_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "mnemoscope.scope.serve", raising=False)
-    assert "pip install 'mnemoscope[scope]'" in refused(capsys, str(tmp_path))
+    assert "pip install 'mnemoscope[scope]'" in refused(capsys, "scope", str(tmp_path))
 
 
 def test_the_command_scope_prints_its_address_answers_and_stops(tmp_path: Path) -> None:

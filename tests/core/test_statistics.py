@@ -10,7 +10,6 @@ from mnemoscope.core.statistics import (
     bootstrap,
     bootstrap_weights,
     over_seeds,
-    paired_difference,
     quantile_interval,
     standard_error,
 )
@@ -37,14 +36,6 @@ def test_a_bootstrap_of_a_statistic_keeps_its_shape() -> None:
     np.testing.assert_array_equal(found.value, values.mean(0).max(-1))
     assert found.low.shape == found.high.shape == (3,)
     assert (found.low <= found.high).all()
-
-
-def test_a_paired_difference_is_narrower_than_what_both_vary() -> None:
-    rng = np.random.default_rng(0)
-    shared = rng.normal(0, 10, 80)
-    found = paired_difference(shared + 1 + rng.normal(0, 0.1, 80), shared)
-    assert found.low <= 1 <= found.high
-    assert found.high - found.low < 0.1
 
 
 def test_draws_that_are_nan_say_nothing() -> None:

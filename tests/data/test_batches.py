@@ -9,12 +9,14 @@ import pytest
 
 from mnemoscope.core.registry import TASKS, find
 from mnemoscope.data.batch import NO_QUESTION, Batch, Stream, Task
+from mnemoscope.data.book import Book
 from mnemoscope.data.characters import Characters
 from mnemoscope.data.copy import Copy
 from mnemoscope.data.images import Images
 from mnemoscope.data.passages import Passages
 from mnemoscope.data.recall import Recall
 from mnemoscope.data.sorting import Sorting
+from mnemoscope.data.spelling import Spelling
 from mnemoscope.data.text import Text
 from mnemoscope.data.translation import Translation
 
@@ -31,6 +33,8 @@ TASKS_UNDER_TEST = [
     Passages(length=12),
     Images(),
     Images(levels=3),
+    Book(books=4, length=12),
+    Spelling(most_words=40),
     Translation(sentences=300, clauses=2, vocabulary_size=300),
 ]
 
@@ -77,9 +81,12 @@ def test_shapes_types_and_ranges(task: Task) -> None:
     assert batch.starts.all()
     asked = batch.targets != NO_QUESTION
     assert asked.any()
-    for ids in (batch.tokens, batch.targets[asked]):
+    for ids, known in ((batch.tokens, task.vocab), (batch.targets[asked], task.outputs)):
         assert ids.min() >= 0
-        assert ids.max() < task.vocab
+        assert ids.max() < (known or task.vocab)
+    if task.asks_once:
+        assert asked[:, -1].all()
+        assert not asked[:, :-1].any()
     assert (batch.ages[~asked] == 0).all()
     assert (batch.ages <= np.arange(batch.tokens.shape[1])).all()
     if task.longest is None:

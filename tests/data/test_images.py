@@ -103,3 +103,16 @@ def test_fashion_mnist_is_read() -> None:
     task = Images(source=str(SHARED))
     assert task.shape == (28, 28)
     assert len(task.images("train")) == 9000
+
+
+def test_images_of_a_test_are_others(tmp_path: Path, images: np.ndarray) -> None:
+    path = str(write_idx(tmp_path / "a", images))
+    two, three = (Images(source=path, levels=256, held_out=0.25, test=test) for test in (0, 0.2))
+    parts = [three.images(split) for split in ("train", "valid", "test")]
+    assert [len(part) for part in parts] == [11, 5, 4]
+    assert sorted(x.tobytes() for part in parts for x in part) == sorted(map(bytes, images))
+    assert np.array_equal(parts[1], two.images("valid"))
+    with pytest.raises(UserError, match="set test to a share"):
+        two.images("test")
+    with pytest.raises(UserError, match="leave nothing to learn"):
+        Images.make(held_out=0.5, test=0.5)

@@ -100,3 +100,14 @@ def test_weights_are_one_to_nine_and_differ_between_rows() -> None:
 def test_mistakes_in_sorting_are_explained(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Sorting.make(**values)
+
+
+def test_a_curriculum_begins_with_shorter_streams_and_is_not_tested_on() -> None:
+    task = Sorting(symbols=3, length=20, curriculum=(5, 9), curriculum_steps=2)
+    lengths = [task.batch(step, 2, seed=0).tokens.shape[1] - 3 for step in range(6)]
+    assert lengths == [5, 5, 9, 9, 20, 20]
+    assert task.batch(0, 2, seed=0, split="valid").tokens.shape[1] == task.longest
+    plain = Sorting(symbols=3, length=5).batch(1, 2, seed=0)
+    assert np.array_equal(task.batch(1, 2, seed=0).tokens, plain.tokens)
+    with pytest.raises(UserError, match="above length=4"):
+        Sorting.make(length=4, curriculum="5")

@@ -91,28 +91,45 @@ def test_the_shortest_text_that_fits_and_one_too_short(halves: Callable[[str], s
 
 def test_whole_documents_are_held_out_when_there_are_ten() -> None:
     documents = [Document(str(i), f"document {i}") for i in range(40)]
-    train, valid = split_documents(documents, 0.1)
-    parts = train.split("\n\n"), valid.split("\n\n")
+    texts = split_documents(documents, 0.1)
+    parts = ["".join(texts[part]).split("\n\n") for part in ("train", "valid")]
     assert [len(part) for part in parts] == [36, 4]
     assert sorted(parts[0] + parts[1]) == sorted(document.text for document in documents)
-    assert split_documents(documents, 0.1) == (train, valid)
+    assert split_documents(documents, 0.1) == texts
+    three = split_documents(documents, 0.1, test=0.2)
+    assert three["valid"] == texts["valid"]
+    assert [len(three[part]) for part in ("train", "test")] == [28, 8]
+    found = [one.strip() for part in three.values() for one in part]
+    assert sorted(found) == sorted(parts[0] + parts[1])
 
 
 @pytest.mark.parametrize(("share", "held"), [(0.001, 1), (0.999, 9)])
 def test_neither_side_of_the_split_is_without_documents(share: float, held: int) -> None:
     documents = [Document(str(i), "x") for i in range(10)]
-    assert split_documents(documents, share)[1].count("x") == held
+    assert len(split_documents(documents, share)["valid"]) == held
 
 
 def test_the_end_is_held_out_of_few_documents() -> None:
     documents = [Document("a", "0123456789"), Document("b", "01234567")]
-    assert split_documents(documents, 0.25) == ("0123456789\n\n012", "34567")
+    parts = {"train": ["0123456789\n\n", "012"], "valid": ["34567"], "test": []}
+    assert split_documents(documents, 0.25) == parts
+    parts = {"train": ["0123456789"], "valid": ["\n\n", "012"], "test": ["34567"]}
+    assert split_documents(documents, 0.25, test=0.25) == parts
+
+
+def test_a_test_is_refused_where_nothing_is_states_below_it() -> None:
+    with pytest.raises(UserError, match="set test to a share"):
+        Text(unit="bytes").tokens("test")
+    with pytest.raises(UserError, match="leave nothing to learn"):
+        Text.make(held_out=0.5, test=0.5)
+    with pytest.raises(UserError, match="only where valid names no documents"):
+        Text.make(test=0.1, valid=("a",))
 
 
 def test_documents_are_held_out_by_name_or_title() -> None:
     documents = [Document(f"shelf/{name}", name) for name in ("b.txt.gz", "a.md", "c.d.txt")]
-    train, valid = split_documents(documents, 0.5, ["shelf/c.d", "shelf/b.txt.gz"])
-    assert (train, valid) == ("a.md", "b.txt.gz\n\nc.d.txt")
+    parts = split_documents(documents, 0.5, ["shelf/c.d", "shelf/b.txt.gz"])
+    assert parts == {"train": ["a.md"], "valid": ["b.txt.gz\n\n", "c.d.txt"], "test": []}
     with pytest.raises(UserError, match=r"no document 'shelf/bb'.*'shelf/b'"):
         split_documents(documents, 0.5, ["shelf/bb"])
     with pytest.raises(UserError, match="leave some to train on"):

@@ -13,6 +13,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.data import grammar
 from mnemoscope.data.batch import NO_QUESTION, NO_WORD
 from mnemoscope.data.parallel import Pair, read_pairs
+from mnemoscope.data.sentences import Sentences
 from mnemoscope.data.translation import Translation, decode, encode, split_pairs
 
 SMALL = {"sentences": 600, "clauses": 2, "vocabulary_size": 300}
@@ -29,7 +30,7 @@ def write(path, *lines):
 
 
 def test_a_table_two_files_and_gzip_give_the_same(tmp_path):
-    table = write(tmp_path / "a.tsv", "I see.\tIch sehe.\tby me", "", "Go!\tGeh!\tby you")
+    table = write(tmp_path / "a.tsv", "I see.\tIch sehe.", "", "Go!\tGeh!")
     expected = [Pair("I see.", "Ich sehe."), Pair("Go!", "Geh!")]
     assert read_pairs(table) == expected
     (tmp_path / "b.tsv.gz").write_bytes(gzip.compress((tmp_path / "a.tsv").read_bytes()))
@@ -38,6 +39,29 @@ def test_a_table_two_files_and_gzip_give_the_same(tmp_path):
     one = write(tmp_path / "a.en", "I see.", "Go!")
     other = write(tmp_path / "a.de", "Ich sehe.", "Geh!")
     assert read_pairs(f"{one},{other}") == expected
+
+
+def test_a_third_column_is_an_attribution_or_refused(tmp_path, caplog):
+    said = "CC-BY 2.0 (France) Attribution: tatoeba.org #1 (A) & #2 (B)"
+    pairs = [Pair("I see.", "Ich sehe."), Pair("Go!", "Geh!")]
+    lines = [f"{one.source}\t{one.target}" for one in pairs]
+    with_names = write(tmp_path / "a.tsv", *(f"{line}\t{said}" for line in lines))
+    assert read_pairs(with_names) == pairs
+    assert "the third column of 2 lines is an attribution and left out" in caplog.text
+    caplog.clear()
+    assert read_pairs(with_names, ("1", "2")) == pairs
+    assert read_pairs(write(tmp_path / "b.tsv", *(f"{line}\t" for line in lines))) == pairs
+    assert not caplog.text
+    refused = {
+        "c.tsv": [*lines, "So what?\tUnd?\tDann"],  # a tab in a sentence, or a third language
+        "d.tsv": [f"{n}\t{line}" for n, line in enumerate(lines)],
+        "e.tsv": [f"{line}\t{said}\tmore" for line in lines],
+    }
+    for name, content in refused.items():
+        table = write(tmp_path / name, *content)
+        with pytest.raises(UserError, match=r"line \d of .* columns.*columns=1,2"):
+            read_pairs(table)
+    assert read_pairs(str(tmp_path / "d.tsv"), ("2", "3")) == pairs
 
 
 def test_hugging_face_columns_and_dicts(tmp_path, monkeypatch):
@@ -50,6 +74,11 @@ def test_hugging_face_columns_and_dicts(tmp_path, monkeypatch):
     (tmp_path / "owner" / "pairs" / "train.jsonl").write_text(json.dumps(row) + "\n")
     assert read_pairs("hf:owner/pairs") == [Pair("I see.", "Ich sehe.")]
     assert read_pairs("hf:owner/pairs", ("de", "en")) == [Pair("Ich sehe.", "I see.")]
+    row["translation"]["en"] = "You see."
+    (tmp_path / "owner" / "pairs" / "test.jsonl").write_text(json.dumps(row) + "\n")
+    assert read_pairs("hf:owner/pairs:test") == [Pair("You see.", "Ich sehe.")]
+    with pytest.raises(UserError, match="not of the form"):
+        read_pairs("hf:owner/pairs:")
     with pytest.raises(UserError, match="no column of sentences 'fr'; it has: en, de"):
         read_pairs("hf:owner/pairs", ("en", "fr"))
 
@@ -95,6 +124,44 @@ def test_shares_are_as_asked_and_do_not_depend_on_the_order():
     assert len(parts["test"]) == pytest.approx(400, abs=80)
     again = split_pairs(pairs[::-1], 0.1)
     assert set(again["test"]) == set(parts["test"])
+
+
+def numbered(first, last):
+    return [f"the dog number {n} sees\tder Hund Nummer {n} sieht" for n in range(first, last)]
+
+
+def test_files_for_validation_and_test_are_the_parts(tmp_path, caplog):
+    corpus = write(tmp_path / "train.tsv", *numbered(0, 300), "A twin!\tx", "Go.\tGeh.")
+    long = "long " * 80
+    valid = write(tmp_path / "valid.tsv", *numbered(300, 320), "go\tgeh", "a twin\ty")
+    test = write(tmp_path / "test.tsv", *numbered(320, 350), "A TWIN\tz", f"{long}\tlang")
+    options = {"corpus": corpus, "vocabulary_size": 280, "most_tokens": 60}
+    task = Translation.make(valid=valid, test=test, **options)
+    found = {
+        part: [pair.source for pair in task.pairs(part)] for part in ("train", "valid", "test")
+    }
+    # Every part is its file, less what a part after it holds too, whatever its dress.
+    assert found["train"] == [line.split("\t")[0] for line in numbered(0, 300)]
+    assert found["valid"] == [line.split("\t")[0] for line in numbered(300, 320)] + ["go"]
+    # A test that is given is asked whole, or its score could not be compared with others'.
+    assert found["test"][-2:] == ["A TWIN", long.strip()]
+    assert task.overlap == 3  # two of the corpus, one of the validation
+    assert "3 pairs are left out: their source is in" in caplog.text
+    assert task.seen([Pair("THE DOG number 7 sees?", ""), Pair("a twin", "")]) == 1
+    assert task.digest != Translation.make(valid=valid, **options).digest
+
+    one = Translation.make(test=test, held_out=0.2, **options)
+    assert [pair.source for pair in one.pairs("test")] == found["test"]
+    assert 20 < len(one.pairs("valid")) < 100
+    assert len(one.pairs("valid")) + len(one.pairs("train")) == 301
+    sentences = Sentences.make(valid=valid, test=test, **options)
+    assert len(sentences.encoded("valid")) == 21
+
+
+def test_files_for_validation_and_test_need_a_corpus():
+    for part in ("valid", "test"):
+        with pytest.raises(UserError, match="valid and test belong to a corpus"):
+            Translation.make(**{part: "a.tsv"})
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
@@ -150,7 +217,7 @@ def test_batches_hold_like_numbers_of_tokens_and_little_padding(task):
 
 
 def test_separate_vocabularies_and_too_long_sentences(tmp_path):
-    lines = [f"the dog number {n} sees\tder Hund Nummer {n} sieht" for n in range(300)]
+    lines = numbered(0, 300)
     lines.append("long " * 80 + "\tlang")
     corpus = write(tmp_path / "a.tsv", *lines)
     task = Translation.make(

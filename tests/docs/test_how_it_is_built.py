@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_study import LAG
 
 import mnemoscope
 import mnemoscope as ms
@@ -19,14 +20,6 @@ import mnemoscope as ms
 ROOT = Path(__file__).parents[2]
 CODE = Path(mnemoscope.__file__).parent
 PAGE = (ROOT / "docs" / "how-it-is-built.md").read_text()
-LAG: dict[str, Any] = {
-    "parameters": 1500,
-    "trained": 2,
-    "tested": (1, 2),
-    "steps": 2,
-    "batch": 2,
-    "seeds": 1,
-}
 
 # A function as the page names it, and the file it is in.
 Named = tuple[str, str]

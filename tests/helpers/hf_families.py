@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+
+if TYPE_CHECKING:
+    from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 
 transformers = pytest.importorskip("transformers")
 
@@ -62,12 +65,30 @@ def prompt(rows: int = 2, length: int = 5, seed: int = 1) -> torch.Tensor:
     return torch.randint(3, WORDS, (rows, length), generator=generator)
 
 
-def save_whole(folder: Path, words: str = "the kettle sang on the stove", **options: Any) -> Any:
+# A long-term memory that fits these prompts.
+LONG_TERM: dict[str, Any] = {"window": 8, "basis": 8}
+
+
+def speaking(memory: InfiniteMemory) -> InfiniteMemory:
+    """Let a memory that has learnt nothing say something."""
+    torch.manual_seed(3)
+    reader: Any
+    for reader in memory.readers:
+        torch.nn.init.normal_(reader.longterm.out.weight, std=0.3)
+    return memory
+
+
+def save_whole(
+    folder: Path,
+    words: str = "the kettle sang on the stove",
+    most_tokens: int = 270,
+    **options: Any,
+) -> Any:
     """Write a tiny Llama and a tokenizer that fits it to a folder; returns the model."""
     from mnemoscope.data.vocabulary import Merges
     from mnemoscope.huggingface.quiet import quiet
 
-    vocabulary = Merges.learn(words, 270)
+    vocabulary = Merges.learn(words, most_tokens)
     given: dict[str, Any] = {"vocab_size": vocabulary.size, "hidden_size": 16}
     given |= {"intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     given |= {"max_position_embeddings": 64, "bos_token_id": None, "eos_token_id": None}
@@ -78,6 +99,30 @@ def save_whole(folder: Path, words: str = "the kettle sang on the stove", **opti
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
     return model
+
+
+def save_encoder(folder: Path, words: str) -> None:
+    """Write a tiny BERT that fills in words, and a tokenizer that fits it, to a folder."""
+    from mnemoscope.data.vocabulary import Merges
+    from mnemoscope.huggingface.quiet import quiet
+
+    vocabulary = Merges.learn(words, 300)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=vocabulary._tokenizer, mask_token="[MASK]", pad_token="[PAD]"
+    )
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+    )
+    with quiet():
+        tokenizer.save_pretrained(folder)
+        transformers.BertForMaskedLM(config).eval().save_pretrained(folder)
 
 
 def logits(model: Any, tokens: torch.Tensor, **options: Any) -> torch.Tensor:

@@ -110,30 +110,14 @@ def _runs(folder: Path) -> None:
 
 
 def _models(folder: Path) -> None:
-    import torch
-    import transformers
+    from hf_families import save_whole
 
     import mnemoscope as ms
-    from mnemoscope.data.vocabulary import Merges
+    from mnemoscope.huggingface.loading import load_model
     from mnemoscope.huggingface.texts import Documents
 
-    home = folder / "hf"
-    vocabulary = Merges.learn(WORDS * 9, 280)
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=vocabulary._tokenizer)
-    tokenizer.save_pretrained(home)
-    config = transformers.LlamaConfig(
-        vocab_size=vocabulary.size,
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=64,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    torch.manual_seed(0)
-    transformers.LlamaForCausalLM(config).save_pretrained(home)
-    model = transformers.AutoModelForCausalLM.from_pretrained(home)
+    save_whole(folder / "hf", WORDS * 9, 280)
+    model, tokenizer = load_model(str(folder / "hf"))
     memory = ms.attach(model, "documents", tokenizer=tokenizer, entries=4)
     texts = Documents.from_folder(str(folder / "texts"), tokenizer, segment=16)
     memory.fit(texts, None, epochs=1, silent=True)

@@ -58,17 +58,24 @@ class Client:
         return answer.status, content, about
 
 
-def read(page: Page, text: str = CAT, segment: int = 12) -> None:
-    """Let the chosen models read a text."""
-    page.fill("textarea", text)
-    page.fill("input[type=number]", str(segment))
-    page.click("button[type=submit]")
+def read(page: Page, text: str | None = CAT, segment: int | None = 12) -> None:
+    """Let the chosen models read a text, or their example; the form folds away then."""
+    form = page.locator("details.choose")
+    if form.get_attribute("open") is None:
+        form.locator("summary").click()
+    if text is not None:
+        page.fill("textarea", text)
+    if segment is not None:
+        page.fill("input[aria-label='Tokens per segment']", str(segment))
+    form.locator("button[type=submit]").click()
     shown(page, 1)
+    page.wait_for_selector("details.choose:not([open])")
 
 
 def shown(page: Page, segment: int) -> None:
     """Wait until a segment is on the page."""
-    page.wait_for_selector(f".stage[aria-busy=false] .counter:has-text('segment {segment} ')")
+    busy = f".stage[aria-busy=false] .counter:text-matches('^segment {segment} ')"
+    page.wait_for_selector(busy, state="attached")
 
 
 def at_segment(page: Page, number: int) -> None:

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 from mnemoscope.core.registry import find
 from mnemoscope.models.model import SequenceModel, StreamState
 
+M = TypeVar("M", bound=SequenceModel)
 KINDS: dict[str, dict[str, Any]] = {
     "rnn": {},
     "lstm": {},
@@ -25,6 +26,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "sparse fixed": {"heads": 2, "pattern": "fixed", "stride": 4, "summaries": 2},
     "sparse heads": {"heads": 2, "pattern": "local|column,block|summary", "stride": 3}
     | {"summaries": 1, "context": 11},
+    "sparse subblocks": {"heads": 2, "pattern": "fixed,local+summary", "stride": 4}
+    | {"summaries": 1, "subblocks": 2, "context": 14},
     "sparse axes": {"heads": 2, "positions": "axes", "stride": 4, "summaries": 1, "axes": (16, 4)}
     | {"recompute": True},
 }
@@ -38,11 +41,8 @@ SEEDS = {
 }
 
 
-def build(kind: str, dtype: torch.dtype = torch.float64, **options: Any) -> SequenceModel:
-    torch.manual_seed(SEEDS.get(kind, 33))
-    values = {"vocab": 11, "width": 8, "layers": 2, **KINDS[kind], **options}
-    model: SequenceModel = find("memory", kind.split()[0]).make(**values).build().to(dtype)
-    # Weights this large make every token matter, so that a slip anywhere shows in the logits.
+def outspoken(model: M) -> M:
+    """Weights this large make every token matter, so that a slip anywhere shows in the logits."""
     with torch.no_grad():
         for weight in model.parameters():
             weight.normal_(std=0.5)
@@ -50,6 +50,13 @@ def build(kind: str, dtype: torch.dtype = torch.float64, **options: Any) -> Sequ
         model.embedding.weight.mul_(3)
         model.readout.bias.zero_()
     return model.eval()
+
+
+def build(kind: str, dtype: torch.dtype = torch.float64, **options: Any) -> SequenceModel:
+    torch.manual_seed(SEEDS.get(kind, 33))
+    values = {"vocab": 11, "width": 8, "layers": 2, **KINDS[kind], **options}
+    model: SequenceModel = find("memory", kind.split()[0]).make(**values).build().to(dtype)
+    return outspoken(model)
 
 
 def read(

@@ -1,9 +1,15 @@
-"""A study of two small trainings, for tests of what all studies do: ``tiny_study:Tiny``."""
+"""A study of two small trainings, for tests of what all studies do: ``tiny_study:Tiny``; and `LAG`,
+options that make the study `lag` about as small.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +21,15 @@ from mnemoscope.studies.study import Diverged, Page, Study
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.run import Run
+
+LAG: dict[str, Any] = {
+    "parameters": 1500,
+    "trained": 4,
+    "tested": (1, 4),
+    "steps": 4,
+    "batch": 4,
+    "seeds": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -66,3 +81,41 @@ class Waiting(Tiny):
         print("works", flush=True)
         sys.stdin.readline()
         raise UserError("enough")
+
+
+class Faulty(Tiny):
+    """Asks of some trials what kills their process, or raises; as often as is said."""
+
+    memories: tuple[str, ...] = ("rnn", "gru", "lstm")
+    dying: tuple[str, ...] = ()
+    raising: tuple[str, ...] = ()
+    times: int = 1000
+    slow: float = 0.0
+
+    def run(self, folder: Path, jobs: int) -> Losses:
+        small = {"lag": 2, "width": 8, "batch": 4, "steps": self.steps}
+        small["evaluate_every"] = self.steps
+        trials = [Trial(name, RunConfig.of("copy", name, small)) for name in self.memories]
+        ask = partial(
+            faulty_loss,
+            dying=self.dying,
+            raising=self.raising,
+            times=self.times,
+            slow=self.slow,
+        )
+        found = run_trials(trials, folder / "runs", ask, jobs, "tiny", kind=Loss)
+        return Losses(dict(zip(self.memories, found, strict=True)))
+
+
+def faulty_loss(
+    folder: Path, dying: tuple[str, ...], raising: tuple[str, ...], times: int, slow: float
+) -> Loss:
+    time.sleep(slow)
+    tried = folder / "tried.part"
+    count = len(tried.read_text()) if tried.exists() else 0
+    if folder.name in (*dying, *raising) and count < times:
+        tried.write_text("x" * (count + 1))
+        if folder.name in dying:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise RuntimeError("this trial cannot be examined")
+    return last_loss(folder)

@@ -167,7 +167,7 @@ def test_models_that_cannot_take_a_document_memory() -> None:
 def test_models_that_are_not_all_here() -> None:
     model = build("gpt2")
     model.hf_device_map = {"encoder_decoder": 0, "lm_head": "cpu"}
-    with pytest.raises(UserError, match="several devices"):
+    with pytest.raises(UserError, match="spreads it over 0 and cpu"):
         ms.attach(model, "documents")
     with pytest.raises(UserError, match="not in memory"):
         ms.attach(build("gpt2").to("meta"), "infinite")

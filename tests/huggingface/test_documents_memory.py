@@ -13,6 +13,7 @@ from hf_families import FAMILIES, WORDS, build, logits, prompt, texts
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.config import DocumentOptions, Guidance
+from mnemoscope.huggingface.documents.contexts import changes
 from mnemoscope.huggingface.documents.memory import DocumentMemory
 from mnemoscope.huggingface.texts import Documents
 
@@ -251,14 +252,29 @@ def test_contexts_name_the_document_and_words_are_counted(fitted: tuple[Any, Any
     row = found.table()[-1]
     assert row["right"] < row["none"]
     assert row["named low"] <= row["named"] <= row["named high"]
-    assert "chance of naming: 25.0%" in str(found)
+    assert "has the lowest loss (by chance 25.0%)" in str(found)
     words = memory.words(3, top=5)
     assert len(words.raised) == len(words.lowered) == 5
     assert words.raised[0][1] >= words.raised[-1][1] > words.lowered[0][1]
     parts = memory.split(NAMES[0])
-    assert parts.gain == pytest.approx(parts.raised + parts.lowered)
     gain = found.none[0] - found.right[0]
     assert parts.gain == pytest.approx(gain, abs=1e-4)
+    assert parts.rival < parts.gain
+
+
+def test_what_a_document_changes_does_not_depend_on_how_logits_are_centred() -> None:
+    torch.manual_seed(0)
+    before, after = torch.randn(2, 5, 7, dtype=torch.float64)
+    targets = torch.tensor([0, 3, 6, 2, 2])
+    found = changes(before, after, targets)
+    shifts = torch.randn(2, 5, 1, dtype=torch.float64)
+    torch.testing.assert_close(changes(before + shifts[0], after + shifts[1], targets), found)
+    for row, target in enumerate(targets.tolist()):
+        slow = [float(after[row].softmax(0)[w].log() - before[row].softmax(0)[w].log())
+                for w in range(7)]  # fmt: skip
+        rival = max((w for w in range(7) if w != target), key=lambda w: float(before[row, w]))
+        wanted = [slow[target], slow[rival], sum(slow) / 7]
+        assert found[row].tolist() == pytest.approx(wanted)
 
 
 def test_options_of_documents_are_those_of_the_guide() -> None:

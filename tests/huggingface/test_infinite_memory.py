@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hf_families import FAMILIES, WORDS, build, prompt
+from hf_families import FAMILIES, WORDS, build, prompt, speaking
+from hf_families import LONG_TERM as OPTIONS
 from torch import Tensor
 
 import mnemoscope as ms
+from mnemoscope.activations.attention_inputs import capture_attention_inputs
 from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface.blocks import find_attention, find_blocks
+from mnemoscope.huggingface.config import InfiniteOptions
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
-from mnemoscope.huggingface.infinite.signals import query_weight
-
-OPTIONS: dict[str, Any] = {"window": 8, "basis": 8}
-
-
-def speaking(memory: InfiniteMemory) -> InfiniteMemory:
-    """Let a memory that has learnt nothing say something."""
-    torch.manual_seed(3)
-    reader: Any
-    for reader in memory.readers:
-        torch.nn.init.normal_(reader.longterm.out.weight, std=0.3)
-    return memory
+from mnemoscope.memories.compressive.config import Compressing
+from mnemoscope.memories.infinite.config import Infinite
+from mnemoscope.memories.state import read_tensors, write_tensors
 
 
 @torch.no_grad()
@@ -162,21 +159,99 @@ def test_the_signal_is_what_the_layer_was_given() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_queries_start_as_those_of_the_layer(family: str) -> None:
-    from mnemoscope.huggingface.blocks import find_attention, find_blocks
-
-    attention: Any = find_attention(find_blocks(build(family))[0])
-    weight = query_weight(attention, 32, 4)
-    assert weight is not None
+@pytest.mark.parametrize("heads", [None, 2])
+def test_queries_start_as_those_of_the_layer(family: str, heads: int | None) -> None:
+    """With their biases, and before rotary positions are applied."""
+    model = build(family)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("bias"):
+                weight.normal_()
+    memory = ms.attach(model, "infinite", heads=heads, **OPTIONS)
+    attention: Any = find_attention(find_blocks(model)[0])
     x = torch.randn(5, 32)
     if hasattr(attention, "q_proj"):
-        expected = x @ attention.q_proj.weight.T
+        expected = attention.q_proj(x)
     elif hasattr(attention, "c_attn"):
-        expected = attention.c_attn(x)[:, :32] - attention.c_attn.bias[:32]
+        expected = attention.c_attn(x)[:, :32]
     else:
-        joint = attention.query_key_value(x) - attention.query_key_value.bias
-        expected = joint.view(5, 4, 24)[:, :, :8].reshape(5, 32)
-    torch.testing.assert_close(x @ weight.T, expected)
+        expected = attention.query_key_value(x).view(5, 4, 24)[:, :, :8].reshape(5, 32)
+    reader: Any = memory.reader(0)
+    torch.testing.assert_close(reader.query(x), expected)
+    biased = {"gpt2", "gpt_neox", "qwen2", "opt"}
+    assert (reader.query.bias is not None) == (family in biased)
+
+
+def test_queries_are_those_that_attention_then_rotates() -> None:
+    """At the first position nothing is rotated: there they are those that keys are compared to."""
+    model = build("qwen2")
+    torch.nn.init.normal_(model.model.layers[0].self_attn.q_proj.bias)
+    memory = ms.attach(model, "infinite", layers=(0,), **OPTIONS)
+    seen: list[Any] = []
+    with torch.no_grad(), capture_attention_inputs(model, seen.append):
+        hidden = model(prompt(2, 3), output_hidden_states=True).hidden_states[0]
+    queries = next(one.queries for one in seen if one.layer == 0)
+    reader: Any = memory.reader(0)
+    with torch.no_grad():
+        given = model.model.layers[0].input_layernorm(hidden)
+        mine = reader.query(given).view(2, 3, 4, 8).transpose(1, 2)
+    torch.testing.assert_close(mine[:, :, 0], queries[:, :, 0])
+    assert float((mine - queries)[:, :, 1:].abs().max()) > 0.1
+
+
+def test_every_option_of_a_signal_can_be_given() -> None:
+    model = build("llama")
+    names = set(InfiniteOptions.model_fields)
+    assert names >= {"spread", "widths", "penalty", "samples", "floor", "bins", "kl", "kl_width"}
+    # Whatever an ∞-former can be told of its signal, and nothing of the model around it.
+    around = {*Compressing.model_fields, "chunk"} - {"layers", "heads", "mem_len"}
+    assert names >= set(Infinite.model_fields) - around
+    assert not names & around
+    options: dict[str, Any] = {"spread": 0.8, "penalty": 0.2, "samples": 5, "sticky": True}
+    options |= {"bins": 7, "floor": 1e-3, "gate": True, "density": "sparse", "fit": "count"}
+    memory = ms.attach(model, "infinite", **options, **OPTIONS)
+    chosen = memory.reader(0).longterm.config
+    assert {name: getattr(chosen, name) for name in options} == options
+    memory.detach()
+    for name, value, message in (
+        ("penalty", -1, "greater than 0"),
+        ("vocab", 5, "no option 'vocab'"),
+        ("bins", 5, "set sticky as well"),
+        ("samples", 10**13, "needs about"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ms.attach(model, "infinite", **{name: value}, sticky=name == "samples", **OPTIONS)
+
+
+def test_states_and_memories_that_know_fewer_options_go_on(tmp_path: Path) -> None:
+    """As version 0.1 wrote them: queries had no bias, signals were fitted by count."""
+    model = build("gpt2")
+    memory = speaking(ms.attach(model, "infinite", fit="count", **OPTIONS))
+    reader: Any
+    for reader in memory.readers:
+        torch.nn.init.zeros_(reader.query.bias)
+    with torch.no_grad():
+        out = memory(prompt(1, 20))
+        more = memory(prompt(1, 5), out.state).logits
+    shape, now = json.loads(out.state.owner)
+    before = "layers window mem_len signal heads basis contraction sticky density gate"
+    old = {name: now[name] for name in before.split()}
+    state = dataclasses.replace(out.state, owner=json.dumps([shape, old]))
+    memory.save(tmp_path)
+    memory.detach()
+    tensors, _ = read_tensors(tmp_path / "endless.safetensors")
+    said = json.loads((tmp_path / "infinite_config.json").read_text())
+    about = {"kind": "infinite", "options": old | {"seed": 0}}
+    about |= {"base": said["base_fingerprint"], "model": ""}
+    kept = {name: one for name, one in tensors.items() if not name.endswith("query.bias")}
+    assert len(kept) < len(tensors)
+    write_tensors(tmp_path / "endless.safetensors", kept, {"endless": json.dumps(about)})
+    again = InfiniteMemory.load(tmp_path, model)
+    with torch.no_grad():
+        assert torch.equal(again(prompt(1, 5), state).logits, more)
+    for owner in (None, "", "[]", "3", json.dumps([shape, 3]), json.dumps([shape, {"basis": 9}])):
+        with pytest.raises(UserError, match="not from this memory"):
+            again(prompt(1, 5), dataclasses.replace(state, owner=owner))
 
 
 def test_state_goes_through_generation_and_files(tmp_path: Path) -> None:

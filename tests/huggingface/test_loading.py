@@ -228,15 +228,25 @@ def test_a_folder_that_was_meant_is_never_asked_of_a_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("models").mkdir()
+    Path("here").mkdir()
     Path("file").touch()
-    for name in ("models/small", "./small", "a/b/c", str(tmp_path / "no"), "file", "", " ",
-                 "a b", "x" * 5000, "nul\0", "../x"):  # fmt: skip
+    for name in ("here/small", "./small", "a/b/c", str(tmp_path / "no"), "file", "", " ",
+                 "a b", "x" * 5000, "nul\0", "../x", "runs/gone", "models/x", "memories/notes",
+                 "checkpoints/1", "~/no-such-model", "~nobody-at-all/x"):  # fmt: skip
         assert complaint(lambda name=name: find_folder(name)) is not None  # type: ignore[misc]
         assert complaint(lambda name=name: load_causal(name)) is not None  # type: ignore[misc]
-    assert find_folder("models") == Path("models")
+    assert find_folder("here") == Path("here")
     assert find_folder("EleutherAI/pythia-1b") is None
     assert find_folder("gpt2") is None
+
+
+def test_a_folder_at_home_is_found(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(whole, tmp_path / "small")
+    model, tokenizer = load_model("~/small")
+    assert tokenizer.vocab_size == model.config.vocab_size
 
 
 def test_loading_is_silent_and_leaves_the_library_as_it_was(

@@ -57,13 +57,24 @@ def hooks(model: Any) -> int:
     return sum(len(part._forward_hooks) for part in model.modules())
 
 
-def rewrite(kind: str, folder: Path, edit: Edit) -> None:
-    """Change what a file says, with a digest that fits: nobody can tell but from what it says."""
-    path = folder / f"{kind}.safetensors"
-    tensors, metadata = read_tensors(path)
-    about = json.loads(metadata[kind])
+CONFIGS = {"documents": "documents_config.json", "endless": "infinite_config.json"}
+
+
+def rewrite(kind: str, folder: Path, edit: Edit, old: bool = False) -> None:
+    """Change what files say, with a digest that fits: nobody can tell but from what they say.
+
+    As ``old`` as version 0.1, the config is in the head of the other file, under other words.
+    """
+    path, config = folder / f"{kind}.safetensors", folder / CONFIGS[kind]
+    tensors, about = read_tensors(path)[0], json.loads(config.read_text())
+    if old:
+        about["base"], about["model"] = about.pop("base_fingerprint"), ""
+        del about["base_model_name_or_path"], about["architecture"]
+        config.unlink()
     edit(about, tensors)
-    write_tensors(path, tensors, {kind: json.dumps(about)})
+    write_tensors(path, tensors, {kind: json.dumps(about)} if old else {})
+    if not old:
+        config.write_text(json.dumps(about))
 
 
 def test_what_was_saved_loads(home: Path, model: Any) -> None:
@@ -86,8 +97,8 @@ CRAFTED: dict[str, tuple[str, Edit]] = {
     "cut by nothing": ("documents", lambda about, _: about.update(cutting={"segment": 0})),
     "cut by what": ("documents", lambda about, _: about.update(cutting={"piece": 3})),
     "width": ("documents", lambda about, _: about.update(width=5)),
-    "no base": ("documents", lambda about, _: about.pop("base")),
-    "other base": ("documents", lambda about, _: about.update(base="x")),
+    "no base": ("documents", lambda about, _: about.pop("base_fingerprint")),
+    "other base": ("documents", lambda about, _: about.update(base_fingerprint="x")),
     "no tensor": ("documents", lambda _, tensors: tensors.pop("values")),
     "one more": ("documents", lambda _, tensors: tensors.update(more=torch.zeros(2))),
     "nan": ("documents", lambda _, tensors: tensors["keys"].fill_(torch.nan)),
@@ -100,18 +111,19 @@ CRAFTED: dict[str, tuple[str, Edit]] = {
     "layers": ("endless", lambda about, _: about["options"].update(layers=[7])),
     "other layers": ("endless", lambda about, _: about["options"].update(layers=[0, 1])),
     "no kind": ("endless", lambda about, _: about.pop("kind")),
-    "another base": ("endless", lambda about, _: about.update(base="x")),
+    "another base": ("endless", lambda about, _: about.update(base_fingerprint="x")),
     "gone": ("endless", lambda _, t: t.pop("0.query.weight")),
 }
 
 
+@pytest.mark.parametrize("old", [False, True])
 @pytest.mark.parametrize("name", CRAFTED)
 def test_a_crafted_file_is_refused_and_leaves_the_model_alone(
-    name: str, home: Path, model: Any, tmp_path: Path
+    name: str, old: bool, home: Path, model: Any, tmp_path: Path
 ) -> None:
     kind, edit = CRAFTED[name]
     folder = Path(shutil.copytree(home, tmp_path / "memory"))
-    rewrite(kind, folder, edit)
+    rewrite(kind, folder, edit, old and "base" not in name)
     said = complaint(lambda: load(kind, folder, model))
     assert said is not None
     assert "\n" not in said
@@ -126,6 +138,10 @@ def test_metadata_that_is_no_json_or_of_another_kind(
         for kind in ("documents", "endless"):
             write_tensors(tmp_path / f"{kind}.safetensors", tensors, {kind: text})
             assert complaint(lambda kind=kind: load(kind, tmp_path, model))  # type: ignore[misc]
+            write_tensors(tmp_path / f"{kind}.safetensors", tensors, {})
+            (tmp_path / CONFIGS[kind]).write_text(text)
+            assert complaint(lambda kind=kind: load(kind, tmp_path, model))  # type: ignore[misc]
+            (tmp_path / CONFIGS[kind]).unlink()
     write_tensors(tmp_path / "documents.safetensors", tensors, {"endless": "{}"})
     assert "holds no document" in str(complaint(lambda: load("documents", tmp_path, model)))
     save_file({"a": torch.zeros(1)}, tmp_path / "documents.safetensors")
@@ -139,7 +155,7 @@ def test_memories_of_the_first_versions_still_open(home: Path, model: Any, tmp_p
     def age(about: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
         del about["cutting"], tensors["centre"]
 
-    rewrite("documents", folder, age)
+    rewrite("documents", folder, age, old=True)
     memory = DocumentMemory.load(folder, model)
     with memory.document("text 0"):
         under = model(prompt()).logits
@@ -148,12 +164,18 @@ def test_memories_of_the_first_versions_still_open(home: Path, model: Any, tmp_p
     assert not torch.equal(under, model(prompt()).logits)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
+def fuzzed(test: Any) -> Any:
+    """Try it with many kinds of data on memories of both kinds."""
+    tried = given(data=st.data(), kind=st.sampled_from(["documents", "endless"]))(test)
+    return settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])(
+        tried
+    )
+
+
+@fuzzed
 def test_any_bytes_give_a_memory_or_a_complaint(
-    data: st.DataObject, home: Path, model: Any, tmp_path: Path
+    data: st.DataObject, kind: str, home: Path, model: Any, tmp_path: Path
 ) -> None:
-    kind = data.draw(st.sampled_from(["documents", "endless"]))
     before = (home / f"{kind}.safetensors").read_bytes()
     place = data.draw(st.integers(0, len(before) - 1))
     after = data.draw(
@@ -165,6 +187,7 @@ def test_any_bytes_give_a_memory_or_a_complaint(
         ])
     )  # fmt: skip
     (tmp_path / f"{kind}.safetensors").write_bytes(after)
+    shutil.copy(home / CONFIGS[kind], tmp_path)
     complaint(lambda: load(kind, tmp_path, model))
     assert hooks(model) == 0
 
@@ -178,17 +201,15 @@ VALUES = st.recursive(
 
 
 @pytest.mark.filterwarnings("ignore:of the")  # a signal that can be had, but is not wise
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
+@fuzzed
 def test_any_metadata_gives_a_memory_or_a_complaint(
-    data: st.DataObject, home: Path, model: Any, tmp_path: Path
+    data: st.DataObject, kind: str, home: Path, model: Any, tmp_path: Path
 ) -> None:
-    kind = data.draw(st.sampled_from(["documents", "endless"]))
-    tensors, metadata = read_tensors(home / f"{kind}.safetensors")
-    about = json.loads(metadata[kind])
+    shutil.copy(home / f"{kind}.safetensors", tmp_path)
+    about = json.loads((home / CONFIGS[kind]).read_text())
     inside = about["options"] if data.draw(st.booleans()) else about
     inside[data.draw(st.sampled_from(sorted(inside)))] = data.draw(VALUES)
-    write_tensors(tmp_path / f"{kind}.safetensors", tensors, {kind: json.dumps(about)})
+    (tmp_path / CONFIGS[kind]).write_text(json.dumps(about))
     complaint(lambda: load(kind, tmp_path, model))
     assert hooks(model) == 0
 

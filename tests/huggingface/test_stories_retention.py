@@ -24,4 +24,4 @@ def test_stories_are_asked_in_context() -> None:
     assert 0 <= found.per_byte < 8
     # So small a model never learnt to look such things up in what it reads.
     assert found.capacity < 0.5
-    assert str(found.horizon) == "nothing to lose"
+    assert str(found.horizon) == "nothing recalled"

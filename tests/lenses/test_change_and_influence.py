@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,10 +11,12 @@ import mnemoscope as ms
 from mnemoscope.activations.capture import Observed, capture
 from mnemoscope.activations.hooks import watch
 from mnemoscope.core.errors import UserError
+from mnemoscope.lenses.change.grouping import Quota
 from mnemoscope.lenses.change.lens import Change
-from mnemoscope.lenses.influence.lens import Influence, record, rerun
-from mnemoscope.lenses.neighbours.lens import Neighbours
+from mnemoscope.lenses.influence.lens import Influence, Visible, record, rerun
+from mnemoscope.lenses.neighbours.lens import Neighbours, _others
 from mnemoscope.lenses.occurrences.lens import Occurrences
+from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import by_frequency, by_tags, counted, everything
 from mnemoscope.open import open_reader
 
@@ -144,6 +148,66 @@ def test_influence_of_a_layer_without_values_is_nothing_and_else_something():
     assert len(found.table()) == 4
 
 
+@pytest.mark.parametrize(
+    ("model", "sees"),
+    [
+        (lambda: tiny("gpt2"), lambda to, at: to > at),
+        (lambda: tiny("bert"), lambda to, at: to != at),
+        (lambda: ms.build("encoder", vocab=VOCAB, width=8), lambda to, at: to != at),
+        (lambda: ms.build("gru", vocab=VOCAB, width=8), lambda to, at: to > at),
+        (
+            lambda: ms.build("sparse", vocab=VOCAB, width=8, pattern="local", stride=2),
+            lambda to, at: (to > at) & (to < at + 2),
+        ),
+    ],
+)
+def test_only_who_can_see_a_token_is_asked_about_it(model, sees):
+    torch.manual_seed(0)
+    reader, tokens = open_reader(model()), zipf(9, 9)
+    hidden = np.eye(9, dtype=bool)
+    with torch.no_grad():
+        calls = {"layer.0": record(reader, tokens)["layer.0"]}
+        found = Visible()(reader, calls, hidden) & ~hidden
+    at, to = np.indices((9, 9))
+    assert (found == sees(to, at)).all()
+
+
+def test_tokens_before_the_hidden_one_do_not_water_down_influence():
+    """Of a causal model the influence is that on the tokens after, each of which has changed."""
+    model, texts = tiny("gpt2"), zipf(200, 8)
+    compared: list[torch.Tensor] = []
+
+    class Kept(Similarity):
+        def observe(self, seen: Observed) -> None:
+            plain, hidden = seen.sites["layer.0 plain"], seen.sites["layer.0 hidden"]
+            compared.append((plain != hidden).any(1))
+            super().observe(seen)
+
+    lens = Influence(everything(1600), samples=400, sites=("layer.0.out",))
+    lens._lenses = [Kept([("layer.0 plain", "layer.0 hidden")])]
+    lens.observe(model, list(texts.split(20)))
+    changed = torch.cat(compared)
+    assert len(changed) == 400
+    assert changed.all()
+    # Every batch gives about the same.
+    assert min(map(len, compared)) >= 20
+    assert lens.result().samples == 400
+
+
+def test_samples_are_spread_over_the_whole_stream():
+    rng = np.random.default_rng(0)
+    tokens = rng.permutation(np.repeat([0, 1], [4000, 2000]))
+    groups = by_frequency(tokens, edges=(1, 2))
+    quota, taken = Quota(groups, 500), []
+    for at, part in enumerate(np.array_split(np.arange(6000), 300)):
+        chosen = quota.take(0, part[tokens[part] == 0])
+        taken += [at] * len(chosen)
+    assert quota.full(0)
+    by_tenth = np.bincount(np.array(taken) // 30, minlength=10)
+    assert by_tenth.sum() == 500
+    assert by_tenth.min() >= 25
+
+
 def test_influence_needs_enough_text():
     lens = Influence(everything(10), samples=400)
     lens.observe(tiny("gpt2"), zipf(2, 8))
@@ -178,6 +242,20 @@ def test_neighbours_find_what_a_space_keeps():
         Neighbours(10).result()
 
 
+def test_neighbours_at_random_are_never_the_token_itself():
+    """Three occurrences at positions 0, 1 and 2: two others are at most 2 and at least 1 away."""
+    drawn = _others(np.random.default_rng(0), 3, 1000)
+    assert not (drawn == np.arange(3)[:, None]).any()
+    assert {*drawn.ravel().tolist()} == {0, 1, 2}
+    tokens = np.repeat(np.arange(30), 3)
+    seen = replace(observed(tokens, space=np.zeros((90, 2))), positions=np.tile([0, 1, 2], 30))
+    seen.sites["space"].normal_(generator=torch.Generator().manual_seed(0))
+    lens = Neighbours(2)
+    lens.observe(seen)
+    # Of two others, all are near: no null but this one is possible.
+    assert lens.result().null["position"] == pytest.approx(4 / 3, abs=0.1)
+
+
 def test_occurrences_are_drawn_by_layer_with_a_slider():
     model, texts = tiny("llama"), zipf(40, 8)
     lens = Occurrences({5: "the", 6: "<of>"}, samples=100)
@@ -192,7 +270,7 @@ def test_occurrences_are_drawn_by_layer_with_a_slider():
         "layer.1.out",
         "layer.2.out",
     ]
-    assert "&lt;of>" in {trace.name for trace in figure.data}
+    assert "&lt;of&gt;" in {trace.name for trace in figure.data}
     assert len(found.table()) == 4 * len(found.words)
     with pytest.raises(UserError, match="'rare' occurred 0 times"):
         Occurrences({4: "rare"}).result()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import pickle
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plain_text import write_lines
 
 import mnemoscope as ms
 from mnemoscope import lenses
@@ -25,7 +29,7 @@ from mnemoscope.lenses.horizon import result as horizon
 from mnemoscope.lenses.lens import Lens, Result
 from mnemoscope.lenses.retention.result import RetentionComparison
 from mnemoscope.memories.infinite import horizon as algebra
-from mnemoscope.report.document import Figure, Table, slug
+from mnemoscope.report.document import Figure, Finding, Table, slug
 
 # Which of the models below a lens can look at, which it cannot, and options that make it quick.
 TEXT = {"tokens": 1500, "length": 32}
@@ -50,11 +54,12 @@ CASES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "neighbours": ("transformer", "recall", "has no vocabulary", {**TEXT, "k": 3}),
     "occurrences": ("transformer", "recall", "has no vocabulary", {**TEXT, "words": "e,a"}),
     "similarity": ("transformer", "recall", "has no vocabulary", TEXT),
-    "spectrum": ("transformer", "recall", "without a vocabulary", {**TEXT, "window": 16}),
+    "spectrum": ("transformer", "recall", "has no vocabulary", {**TEXT, "window": 16}),
     "heads": ("transformer", "lstm", "no layers with queries and keys", {**TEXT, "reach": 4}),
     "waves": ("transformer", "lstm", "no layers with queries and keys", {**TEXT, "filtered": 4}),
     "reach": ("translator", "lstm", "reach needs a translator", {"sentences": 3}),
 }
+PRIVATE = r"\b(place|under a document|goes on|worth|named|even)\b"
 SENTENCES = ["the cat saw the dog\tder hund sah die katze", "the king met the fish"]
 
 
@@ -62,9 +67,7 @@ SENTENCES = ["the cat saw the dog\tder hund sah die katze", "the king met the fi
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A text, and runs of one step on it, on recall and on translation."""
     home = tmp_path_factory.mktemp("lenses")
-    lines = [f"the {a} {b} the {c}" for a in ("cat", "dog", "king") for b in ("saw", "met")
-             for c in ("tree", "boat", "child", "fish")]  # fmt: skip
-    (home / "text.txt").write_text("\n".join(lines * 10))
+    write_lines(home / "text.txt")
     shape: dict[str, Any] = {"width": 8, "steps": 1}
     text = {**shape, "source": str(home / "text.txt"), "unit": "characters", "segment": 32}
     ms.train("text", "lstm", home / "lstm", **text)
@@ -121,6 +124,30 @@ def test_a_result_shows_itself(name: str, seen: dict[str, Result]) -> None:
 
 
 @pytest.mark.parametrize("name", LENSES)
+def test_a_table_is_records_that_data_frames_take_as_they_are(
+    name: str, seen: dict[str, Result]
+) -> None:
+    rows = seen[name].table()
+    assert all(list(row) == list(rows[0]) for row in rows)
+    cells = [cell for row in rows for cell in row.values()]
+    assert {type(cell) for cell in cells} <= {str, int, float, bool, type(None)}
+    # A column holds one kind of values, or numbers of both kinds.
+    for column in rows[0]:
+        kinds = {type(row[column]) for row in rows} - {type(None)}
+        assert len(kinds) <= 1 or kinds == {int, float}
+    for library in ("pandas", "polars"):
+        if importlib.util.find_spec(library) is not None:
+            frame = importlib.import_module(library).DataFrame(rows)
+            assert frame.shape == (len(rows), len(rows[0]))
+
+
+@pytest.mark.parametrize("name", LENSES)
+def test_a_result_prints_shapes_and_not_its_numbers(name: str, seen: dict[str, Result]) -> None:
+    assert len(repr(seen[name])) < 400
+    assert "array(" not in repr(seen[name])
+
+
+@pytest.mark.parametrize("name", LENSES)
 def test_a_page_holds_the_numbers_of_the_result(
     name: str, seen: dict[str, Result], home: Path
 ) -> None:
@@ -131,8 +158,23 @@ def test_a_page_holds_the_numbers_of_the_result(
             assert part in page if isinstance(part, str) else part.name in page
             if isinstance(part, Figure | Table):
                 assert (folder / "figures" / f"{slug(part.name)}.csv").is_file()
-    assert f"mnemoscope lens {name} --model {home}" in page
-    assert f"--out {folder}" in page
+    assert f"ms.lens({name!r}, pathlib.Path({str(home / CASES[name][0])!r})" in page
+    assert f"out=pathlib.Path({str(folder)!r})" in page
+
+
+@pytest.mark.parametrize("name", sorted(LENSES))
+def test_a_page_leads_with_a_plain_finding(name: str, seen: dict[str, Result]) -> None:
+    lead, *evidence = find("lens", name).page(seen[name])
+    assert isinstance(lead, Finding)
+    sentences, figure = [str(part) for part in lead.parts[:-1]], lead.parts[-1]
+    for said in sentences:
+        assert len(said) < 260
+        assert said[0].isupper() or said.startswith(tuple(CASES))
+        assert said.endswith(".")
+        assert not re.search(PRIVATE, said)
+        assert not re.search("[<>≈]", said)
+    assert any(re.search(r"\d", said) for said in sentences)
+    assert figure not in [part for section in evidence for part in section.parts]
 
 
 @pytest.mark.parametrize("name", LENSES)
@@ -263,6 +305,35 @@ def test_numbers_are_shown_without_a_page(home: Path, capsys: pytest.CaptureFixt
     said = capsys.readouterr().out
     assert "forget" in said
     assert "more rows" in said
+
+
+def test_a_page_says_the_command_that_was_typed(home: Path, tmp_path: Path) -> None:
+    words = ["lens", "neighbours", "--tokens=900", "--model", str(home / "transformer"), "--text"]
+    words += [str(home / "text.txt"), "--k", "3", "--sites", "layer.*.out", "--out"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, str(tmp_path / "seen")])
+    assert ended.value.code in (0, None)
+    said = unescape((tmp_path / "seen" / "report.html").read_text())
+    command = re.search(r'<pre class="command"[^>]*>(.*?)</pre>', said, re.DOTALL)
+    assert command is not None
+    assert shlex.split(command[1]) == [
+        *("mnemoscope", "lens", "neighbours", "--model", str(home / "transformer")),
+        *("--text", str(home / "text.txt"), "--tokens=900", "--k", "3", "--sites", "layer.*.out"),
+        *("--out", str(tmp_path / "seen")),
+    ]
+
+
+def test_a_page_says_the_call_that_was_made_in_python(home: Path, tmp_path: Path) -> None:
+    model, out = ms.load(home / "transformer"), str(tmp_path / ("a long name " * 9) / "seen")
+    texts, short = ["the cat saw a dog " * 9] * 9, str(home / "transformer")
+    ms.lens("similarity", [short, short], texts, out, pairs="adjacent", tokens=900)
+    said = unescape(Path(out, "report.html").read_text())
+    models = ", ".join([repr(short)] * 2)
+    call = f"ms.lens('similarity', [{models}], texts, out={out!r}, pairs='adjacent', tokens=900)"
+    assert f"import mnemoscope as ms\n# texts is a list of 9\n{call}" in said
+    ms.lens("horizon", model, out=tmp_path / "own", window=4, windows=2, features=4, rows=40)
+    said = unescape((tmp_path / "own" / "report.html").read_text())
+    assert f"# model is a {type(model).__name__}\nms.lens('horizon', model, out=" in said
 
 
 def test_influence_asks_about_the_layers_of_its_sites(home: Path) -> None:

@@ -1,5 +1,7 @@
 """What leaves a cache, and what it is squeezed into."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -107,13 +109,22 @@ def test_losses_are_zero_when_nothing_is_lost_and_ignore_what_is_not_there() -> 
     assert autoencoding_loss(restored, chunks, None) > 0
 
 
+def small(**options: Any) -> Any:
+    torch.manual_seed(0)
+    shape: dict[str, Any] = {
+        "vocab": 9,
+        "width": 8,
+        "layers": 2,
+        "heads": 2,
+        "mem_len": 4,
+        "compressed_len": 4,
+    }
+    return ms.build("compressive", **shape, rate=2, **options).double()
+
+
 @pytest.mark.parametrize("rebuild", ["attention", "autoencoding"])
 def test_the_losses_train_the_compressor_and_nothing_else(rebuild: str) -> None:
-    torch.manual_seed(0)
-    model = ms.build(
-        "compressive", vocab=9, width=8, layers=2, heads=2, mem_len=4, compressed_len=4, rate=2,
-        rebuild=rebuild,
-    ).double()  # fmt: skip
+    model = small(rebuild=rebuild)
     out = model(torch.randint(9, (2, 12)))
     assert len(out.losses) == 1
     sum(out.losses.values()).backward()
@@ -126,11 +137,7 @@ def test_the_losses_train_the_compressor_and_nothing_else(rebuild: str) -> None:
 
 @pytest.mark.parametrize("compression", ["convolution", "mean", "max", "most-used"])
 def test_every_parameter_gets_a_gradient_after_the_first_compression(compression: str) -> None:
-    torch.manual_seed(0)
-    model = ms.build(
-        "compressive", vocab=9, width=8, layers=2, heads=2, mem_len=4, compressed_len=4, rate=2,
-        compression=compression,
-    ).double()  # fmt: skip
+    model = small(compression=compression)
     state = None
     for _ in range(3):  # again and again: nothing may freeze on the way
         out = model(torch.randint(9, (2, 12)), state)

@@ -17,9 +17,9 @@ from mnemoscope.memories.documents.entries import (
     control_masks,
     project,
     starting_keys,
-    tfidf,
 )
 from mnemoscope.memories.documents.guidance import guided_losses
+from mnemoscope.memories.documents.tfidf import Frequencies, tfidf
 
 
 def drawn(*shape: int) -> torch.Tensor:
@@ -110,17 +110,35 @@ def test_more_documents_than_entries_cannot_have_their_own() -> None:
         control_masks(5, 4, "disjoint", seeded())
 
 
+def placed(texts: list[list[int]], size: int = 64, run: int = 1) -> torch.Tensor:
+    return tfidf(texts, Frequencies(run).plus(texts), size)
+
+
 def test_texts_that_share_words_are_represented_alike() -> None:
     texts = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7], [11, 12, 13, 14, 15, 16]]
-    keys = tfidf(texts, 64)
+    keys = placed(texts)
     torch.testing.assert_close(keys.norm(dim=1), torch.full((3,), math.sqrt(2)))
     near, far = float(keys[0] @ keys[1]), float(keys[0] @ keys[2])
     assert near > 1
     assert abs(far) < 0.7
-    torch.testing.assert_close(tfidf(texts, 64), keys)
+    torch.testing.assert_close(placed(texts), keys)
     # The same words in another order share no shingle; a text shorter than one is one.
-    turned = tfidf([texts[0], texts[0][::-1], [1]], 64, run=3)
-    assert abs(float(turned[0] @ turned[1])) < 0.7 < float(tfidf([[1, 2], [2, 1]], 64)[0].norm())
+    turned = placed([texts[0], texts[0][::-1], [1]], run=3)
+    assert abs(float(turned[0] @ turned[1])) < 0.7 < float(placed([[1, 2], [2, 1]])[0].norm())
+
+
+TEXT = st.lists(st.integers(0, 12), min_size=2, max_size=30)
+
+
+@given(st.lists(TEXT, min_size=2, max_size=6), st.sampled_from([1, 3]))
+def test_a_newcomer_is_where_it_would_be_among_the_first(texts: list[list[int]], run: int) -> None:
+    """Counts of the others and its own make the counts of all: the same numbers, exactly."""
+    counted = Frequencies(run).plus(texts[:-1])
+    # Saved and loaded before the newcomer comes.
+    again = Frequencies.from_tensor(counted.tensor(), counted.documents)
+    assert again == counted
+    late = tfidf(texts[-1:], again.plus(texts[-1:]), 16)
+    assert torch.equal(late[0], placed(texts, 16, run)[-1])
 
 
 def test_projections_depend_on_shape_and_seed_only() -> None:
@@ -149,5 +167,5 @@ def test_the_clamped_form_guides_nothing_while_it_is_clamped() -> None:
 
 
 def test_losses_of_guidance_must_belong_together() -> None:
-    with pytest.raises(UserError, match="under the right document"):
+    with pytest.raises(UserError, match="right document"):
         guided_losses(torch.zeros(2), torch.zeros(3), 1.0, 1.0)

@@ -245,12 +245,38 @@ def test_what_left_the_cache_still_matters_through_the_signal() -> None:
 
 def test_the_divergence_is_asked_for_in_training_only() -> None:
     model = build("infinite", kl=0.5).train()
-    out = model(draw(2, 5))
+    _, state = read(model, [draw(2, 9)])
+    out = model(draw(2, 5), state.detach())
     assert set(out.losses) == {"kl"}
     assert float(out.losses["kl"].detach()) > 0
     out.losses["kl"].backward()
     model.eval()
     assert not model(draw(2, 5)).losses
+
+
+@pytest.mark.parametrize("kind", ["infinite", "infinite sparse"])
+def test_the_divergence_counts_neither_padding_nor_reads_of_nothing(kind: str) -> None:
+    model = build(kind, kl=0.5, layers=1).train()
+    _, state = read(model, [draw(1, 9)])
+    tokens = draw(1, 5, seed=1)
+    alone = model(tokens, state).losses["kl"]
+    padded = torch.cat((tokens, draw(1, 3, seed=2)), 1)
+    mask = torch.arange(8)[None] < 5
+    torch.testing.assert_close(model(padded, state, mask).losses["kl"], alone)
+    # A second row whose signal is empty.
+    both = state.select([0, 0]).reset([1])
+    torch.testing.assert_close(model(tokens.expand(2, -1), both).losses["kl"], alone)
+    nothing = model(tokens).losses["kl"]
+    assert nothing == 0
+    nothing.backward()
+
+
+def test_the_signal_joins_the_residual_stream_as_small_as_other_branches() -> None:
+    """1 / √(2 · layers) of what a linear layer begins with, a uniform draw below 1 / √width."""
+    model = ms.build("infinite", **{**SMALL, **SIGNAL, "width": 64, "layers": 8})
+    for layer in model.layers:
+        weight: Tensor = layer.attention.signal.out.weight  # type: ignore[assignment]
+        assert 0.95 < float(weight.detach().abs().max()) * 8 * 4 <= 1
 
 
 def test_a_model_tells_its_horizon_when_printed() -> None:

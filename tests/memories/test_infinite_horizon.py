@@ -1,5 +1,8 @@
 """What algebra says of a signal's memory, against writing and reading back."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -17,21 +20,36 @@ from mnemoscope.memories.infinite.horizon import (
     used,
 )
 from mnemoscope.memories.infinite.long_term import write
-from mnemoscope.memories.infinite.signal import ContinuousState, Plan, even, fresh, positions
+from mnemoscope.memories.infinite.signal import (
+    ContinuousState,
+    Fit,
+    Plan,
+    fresh,
+    middles,
+    positions,
+)
 
 LENGTH, WRITES = 12, 6
 
 
 def plan(
-    contraction: float | str, count: int = 24, widths: tuple[float, ...] | None = None
+    contraction: float | str, count: int = 24, fit: Fit = "length", penalty: float = 0.01
 ) -> Plan:
-    basis = Gaussians(count, widths) if widths else Gaussians.spread(count, 1.0)
-    return Plan(basis, 0.5, 48, contraction)  # type: ignore[arg-type]
+    samples = 4 * count if fit == "length" else 2 * count
+    return Plan(Gaussians.spread(count, 1.0), penalty, samples, contraction, fit)  # type: ignore[arg-type]
 
 
+def published(contraction: float | str, count: int = 24) -> Plan:
+    return plan(contraction, count, "count", 0.5)
+
+
+both = pytest.mark.parametrize("plan", [plan, published])
+
+
+@both
 @pytest.mark.parametrize("contraction", [0.5, 0.75, "equal"])
 def test_responses_are_what_comes_back_of_a_chunk_that_was_written(
-    contraction: float | str,
+    plan: Callable[..., Plan], contraction: float | str
 ) -> None:
     how = plan(contraction)
     for age, response in enumerate(responses(how, LENGTH, WRITES)):
@@ -78,7 +96,10 @@ def test_directions_are_counted_from_gains() -> None:
     assert directions(how, LENGTH, WRITES).tolist() == (found > FAINT).sum(1).tolist()
 
 
-def test_a_fixed_share_forgets_geometrically_and_equal_shares_do_not() -> None:
+@both
+def test_a_fixed_share_forgets_geometrically_and_equal_shares_do_not(
+    plan: Callable[..., Plan],
+) -> None:
     fixed, equal = (directions(plan(c, 64), 64, 12) for c in (0.5, "equal"))
     # Half the room per write: half the directions, down to none.
     assert fixed[0] / fixed[2] == pytest.approx(4, rel=0.3)
@@ -88,7 +109,8 @@ def test_a_fixed_share_forgets_geometrically_and_equal_shares_do_not() -> None:
     assert equal.max() <= 8
 
 
-def test_slow_waves_outlive_fast_ones() -> None:
+@both
+def test_slow_waves_outlive_fast_ones(plan: Callable[..., Plan]) -> None:
     left = frequency_gains(plan(0.75, 32), 32, 8)
     assert left.shape == (8, 17)
     assert left[1, 0] > 0.9
@@ -96,14 +118,17 @@ def test_slow_waves_outlive_fast_ones() -> None:
     assert (left[:, 0] >= left[:, 14] - 1e-9).all()
 
 
-def test_narrow_functions_are_all_used_and_wide_ones_are_not() -> None:
-    assert used(plan(0.5, 64), 64) > 0.85 * 64
-    wide = Plan(Gaussians(512, (0.005, 0.01)), 0.5, 512, 0.5)
+@both
+def test_narrow_functions_are_all_used_and_wide_ones_are_not(plan: Callable[..., Plan]) -> None:
+    narrow = plan(0.5, 64)
+    assert used(narrow, 64) > 0.85 * 64
+    wide = replace(narrow, basis=Gaussians(512, (0.005, 0.01)), samples=512)
     assert used(wide, 512) < 0.5 * 512  # the release's setting
-    assert used(Plan(Gaussians.spread(512, 1.0), 0.5, 512, 0.5), 512) > 0.9 * 512
+    assert used(plan(0.5, 512), 512) > 0.9 * 512
 
 
-def test_the_spectrum_is_that_of_a_memory_left_alone() -> None:
+@both
+def test_the_spectrum_is_that_of_a_memory_left_alone(plan: Callable[..., Plan]) -> None:
     how = plan(0.75)
     values = np.abs(spectrum(how, LENGTH))
     assert values[0] < 1
@@ -131,7 +156,7 @@ def test_the_share_of_a_region_tends_to_the_sticky_law(attention: float) -> None
         region = middle < share
         masses = attention * region / region.sum() + (1 - attention) / bins
         state = write(how, state.attended(masses[None]), torch.zeros(1, 64, 1).double())
-        signal = how.basis.evaluate(even(2000)) @ state.coefficients[0, :, 0]
+        signal = how.basis.evaluate(middles(2000)) @ state.coefficients[0, :, 0]
         share = float((signal > 0.5).double().mean())
     assert share == pytest.approx(sticky_share(contraction, attention), abs=0.02)
 
@@ -145,5 +170,5 @@ def test_a_region_nobody_looks_at_goes() -> None:
     assert isinstance(state, ContinuousState)
     for _ in range(3):
         state = write(how, state.attended(newest), torch.zeros(1, 64, 1).double())
-    signal = how.basis.evaluate(even(500)) @ state.coefficients[0, :, 0]
+    signal = how.basis.evaluate(middles(500)) @ state.coefficients[0, :, 0]
     assert signal.abs().max() < 0.05

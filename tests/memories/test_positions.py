@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -5,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mnemoscope.memories.positions import Positions, rotate, rotation, waves
+import mnemoscope as ms
+from mnemoscope.memories.positions import STRETCH, Positions, rotate, rotation, waves
 from mnemoscope.models.model import SequenceModel
 
 Make = Callable[..., SequenceModel]
@@ -25,11 +27,58 @@ def test_sinusoids_are_those_of_the_paper(width: int) -> None:
                 assert found[row, token, column].item() == pytest.approx(wave, abs=2e-4)
 
 
+FAR = [STRETCH - 1, STRETCH, 2**24, 2**24 + 1, 2**24 + 2, 2**31 + 7, 2**40 + 1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_positions_far_down_a_stream_are_told_apart(dtype: torch.dtype) -> None:
+    # A float64 of 2⁴⁰ is exact to 2⁻¹³, and so is the angle that a test can compute.
+    off = {torch.float64: 5e-4, torch.float32: 5e-4, torch.bfloat16: 5e-3}[dtype]
+    places, halves = torch.tensor([FAR]), 16
+    exact = torch.tensor(
+        [[place * 10000 ** (-i / halves) for i in range(halves)] for place in FAR],
+        dtype=torch.float64,
+    )
+    found = waves(places, 2 * halves, dtype)[0]
+    cos, sin = (one[0, 0, :, :halves] for one in rotation(places, 2 * halves, dtype))
+    assert found.dtype == cos.dtype == dtype
+    for sines, cosines in ((found[:, ::2], found[:, 1::2]), (sin, cos)):
+        torch.testing.assert_close(sines.double(), exact.sin(), rtol=0, atol=off)
+        torch.testing.assert_close(cosines.double(), exact.cos(), rtol=0, atol=off)
+        assert float((sines[2] - sines[3]).abs().max()) > 0.5
+        assert float((sines[3] - sines[4]).abs().max()) > 0.5
+
+
+@pytest.mark.parametrize("positions", ["rotary", "sinusoidal"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_stream_of_millions_still_knows_the_order_of_its_tokens(
+    positions: str, dtype: torch.dtype
+) -> None:
+    model = ms.build("transformer", vocab=9, width=16, heads=2, context=8, positions=positions)
+    model = model.to(dtype).eval()
+    tokens = torch.tensor([[1, 2, 3, 4], [2, 1, 3, 4]])
+    with torch.no_grad():
+        begun = model(tokens[:, :1] * 0)
+        far = dataclasses.replace(begun.state, count=torch.tensor([2**24] * 2))
+        logits = model(tokens, far).logits[:, -1]
+    # What was read is the same; only that the first two stood the other way round is not.
+    assert float((logits[0] - logits[1]).abs().max()) > 1e-3
+
+
+def test_the_first_tokens_of_a_stream_have_the_angles_of_version_0_1() -> None:
+    places = torch.arange(STRETCH)
+    pairs = torch.arange(0, 64, 2, dtype=torch.float32)
+    angles = places[:, None] * torch.exp(pairs * (-9.210340371976184 / 64))
+    assert torch.equal(waves(places, 64)[:, ::2], angles.sin())
+    assert torch.equal(rotation(places[None], 64, torch.float32)[0][0, 0, :, 32:], angles.cos())
+
+
 def test_sinusoids_are_added_to_scaled_words() -> None:
     vectors, places = torch.randn(1, 3, 8, dtype=torch.float64), torch.tensor([[4, 5, 6]])
     found, turn = Positions("sinusoidal", 8)(vectors, places)
     assert turn is None
-    torch.testing.assert_close(found, vectors * math.sqrt(8) + waves(places, 8).double())
+    expected = vectors * math.sqrt(8) + waves(places, 8, torch.float64)
+    torch.testing.assert_close(found, expected)
 
 
 def test_learned_positions_are_rows_of_a_table() -> None:
@@ -51,8 +100,7 @@ def test_rotary_scores_depend_on_distance_only(shift: int) -> None:
     scores = turned(queries, places) @ turned(keys, places).mT
     moved = [place + shift for place in places]
     shifted = turned(queries, moved) @ turned(keys, moved).mT
-    # Angles are float32: they are off by a ten-millionth of the place.
-    torch.testing.assert_close(shifted, scores, rtol=0, atol=1e-4)
+    torch.testing.assert_close(shifted, scores)
     one_sided = turned(queries, moved) @ turned(keys, places).mT
     assert (one_sided - scores).abs().max() > 0.1
 

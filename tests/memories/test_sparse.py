@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from largest import Largest
 from torch import Tensor
 
 from mnemoscope.activations.capture import capture
@@ -45,6 +42,23 @@ def test_the_state_holds_what_each_pattern_needs(
         assert kept(model, tokens_of(2, 50), lengths, read_in) == [count]
     model = make_named("sparse strided", pattern="local|summary", stride=8, summaries=2)
     assert kept(model, tokens_of(2, 50), lengths, read_in) == [7, 12]
+    # Every head its own sub-block; one of them has begun in the seventh block.
+    options = {"pattern": "summary", "stride": 8, "summaries": 2, "subblocks": 4, "heads": 4}
+    model = make_named("sparse strided", **options)
+    assert kept(model, tokens_of(2, 50), lengths, read_in) == [12, 12, 12, 14]
+
+
+@pytest.mark.parametrize("pattern", ["strided", "fixed", "local", "dense"])
+def test_a_long_segment_after_a_state_is_read_strip_by_strip(
+    make_named: Make, tokens_of: Tokens, read_in: Read, pattern: str
+) -> None:
+    options = {"pattern": pattern, "stride": 16, "summaries": 2, "context": 120, "layers": 1}
+    model, tokens = make_named("sparse strided", **options), tokens_of(1, 1060)
+    whole, _ = read_in(model, tokens, [1060])
+    with Largest() as largest:
+        parts, _ = read_in(model, tokens, [60, 1000])
+    torch.testing.assert_close(parts, whole)
+    assert largest.numbers < 1000**2 / 3
 
 
 def test_nothing_older_than_the_context_is_kept(
@@ -90,55 +104,6 @@ def test_attention_maps_are_what_is_computed(make_named: Make, tokens_of: Tokens
     torch.testing.assert_close(attention.out(found), inputs["found"])
 
 
-def test_recompute_gives_the_same_gradients_with_the_same_dropout(
-    make_named: Make, tokens_of: Tokens
-) -> None:
-    def gradients(recompute: bool) -> dict[str, Any]:
-        options = {"pattern": "strided,fixed", "dropout": 0.3, "layers": 4}
-        model = make_named("sparse strided", **options, recompute=recompute).train()
-        torch.manual_seed(7)
-        first = model(tokens_of(2, 20))
-        second = model(tokens_of(2, 7, seed=1), first.state)
-        (first.logits.square().sum() + second.logits.square().sum()).backward()
-        return {name: weight.grad for name, weight in model.named_parameters()}
-
-    plain, again = gradients(False), gradients(True)
-    assert all(torch.equal(plain[name], again[name]) for name in plain)
-
-
-ROOT = Path(__file__).parents[2]
-PEAK = """
-import sys, torch
-from benchmarks.measure import peak_memory as peak
-from mnemoscope.memories.sparse.config import Sparse
-torch.set_num_threads(1)
-def step(recompute, length):
-    config = Sparse(vocab=8, width=64, layers=12, context=4096, recompute=recompute, dropout=0.1)
-    out = config.build().train()(torch.zeros(2, length, dtype=torch.long))
-    torch.autograd.backward(out.logits.square().mean())
-step(sys.argv[1] == "True", 64)  # code and buffers that every step needs
-before = peak()
-step(sys.argv[1] == "True", 2048)
-print(peak() - before)
-"""
-
-
-def test_recompute_needs_little_memory() -> None:
-    def kilobytes(recompute: bool) -> int:
-        command = [sys.executable, "-c", PEAK, str(recompute)]
-        # Every tensor straight from the system: else the peak counts holes between tensors too.
-        env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
-        done = subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        return int(done.stdout)
-
-    plain = kilobytes(False)
-    assert plain > 50_000  # else nothing was measured
-    assert kilobytes(True) <= 0.6 * plain
-
-
 def test_axes_are_counted_from_the_slowest(make_named: Make) -> None:
     model = make_named("sparse axes", axes=(2, 3, 4))
     zeros, places = torch.zeros(1, 24, 8, dtype=torch.float64), torch.arange(24)[None]
@@ -168,6 +133,10 @@ def test_output_projections_shrink_with_depth() -> None:
         ({"axes": "4,4"}, "need positions=axes"),
         ({"axes": "0,4", "positions": "axes"}, "sizes of at least 1"),
         ({"width": 12, "heads": 4}, "rotary positions turn pairs"),
+        ({"subblocks": 2, "pattern": "strided"}, "use a pattern that has them, as fixed"),
+        ({"subblocks": 3, "pattern": "fixed"}, "subblocks 3 must divide the heads .* are 4"),
+        ({"subblocks": 2, "pattern": "fixed|local|local|local"}, "which are 1"),
+        ({"subblocks": 4, "pattern": "fixed", "stride": 8, "summaries": 3}, "do not fit into a"),
     ],
 )
 def test_mistakes_in_a_sparse_config_are_explained(options: dict[str, Any], message: str) -> None:

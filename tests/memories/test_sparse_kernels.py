@@ -8,14 +8,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from largest import Largest
 from torch import Tensor
 
-from mnemoscope.memories.sparse import kernels
+from mnemoscope.memories.sparse import kernels, parts
 from mnemoscope.memories.sparse.kernels import attend, attend_flex, attend_masked
-from mnemoscope.memories.sparse.patterns import Pattern
+from mnemoscope.memories.sparse.patterns import SETS, Pattern
 
 NAMES = ["local", "column", "block", "summary", "strided", "fixed", "dense"]
-# No parts are known for this one: the mask is the only way.
 ODD = "local+summary"
 
 
@@ -38,29 +38,54 @@ def cases(draw: st.DrawFn) -> tuple[Pattern, int]:
     stride = draw(st.one_of(st.integers(1, 9), st.sampled_from([32, 64, 96, 130])))
     summaries = draw(st.integers(1, stride))
     length = draw(st.integers(1, 300 if stride > 9 else 60))
-    return Pattern.parse(draw(st.sampled_from(NAMES)), stride, summaries), length
+    sets = draw(st.sets(st.sampled_from(SETS), min_size=1))
+    context = draw(st.one_of(st.none(), st.integers(1, length)))
+    subblock = draw(st.integers(0, stride // summaries - 1))
+    chosen = tuple(name for name in SETS if name in sets)
+    return Pattern(chosen, stride, summaries, context, subblock), length
 
 
-@settings(max_examples=60)
-@given(case=cases(), rows=st.integers(1, 2), seed=st.integers(0, 99))
+def compare(pattern: Pattern, given: list[Tensor]) -> None:
+    fast = with_slopes(partial(attend, pattern=pattern), given)
+    slow = with_slopes(partial(attend_masked, pattern=pattern), given)
+    for mine, theirs in zip(fast, slow, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=120)
+@given(case=cases(), rows=st.integers(1, 2), seed=st.integers(0, 99), small=st.booleans())
 def test_outputs_and_gradients_are_those_of_masked_attention(
-    case: tuple[Pattern, int], rows: int, seed: int
+    case: tuple[Pattern, int], rows: int, seed: int, small: bool
 ) -> None:
     pattern, length = case
-    given = draw(rows, 2, length, 3, seed=seed)
-    fast = with_slopes(partial(attend, pattern=pattern), given)
-    slow = with_slopes(partial(attend_masked, pattern=pattern), given)
-    for mine, theirs in zip(fast, slow, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
+    with pytest.MonkeyPatch.context() as patched:
+        if small:  # cuts that else only long sequences have
+            patched.setattr(parts, "TILE", 4)
+            patched.setattr(parts, "FEW", 6)
+            kernels._plan.cache_clear()
+        compare(pattern, draw(rows, 2, length, 3, seed=seed))
+    kernels._plan.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["strided", "fixed"])
-def test_long_and_ragged_sequences_agree_with_masked_attention(name: str) -> None:
-    pattern, given = Pattern.parse(name, 64, 8), draw(1, 1, 2011, 8)
-    fast = with_slopes(partial(attend, pattern=pattern), given)
-    slow = with_slopes(partial(attend_masked, pattern=pattern), given)
-    for mine, theirs in zip(fast, slow, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
+@pytest.mark.parametrize("subblock", [0, 3])
+@pytest.mark.parametrize("context", [None, 700])
+@pytest.mark.parametrize("name", [*NAMES, ODD, "strided+fixed", "column+block"])
+def test_long_and_ragged_sequences_agree_with_masked_attention(
+    name: str, context: int | None, subblock: int
+) -> None:
+    known = Pattern.parse(name, 64, 8, context)
+    compare(Pattern(known.sets, 64, 8, context, subblock), draw(1, 1, 2011, 4))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("name", [*NAMES, ODD, "strided+fixed"])
+def test_beyond_the_context_no_square_is_made(name: str, dropout: float) -> None:
+    length = 4096
+    pattern, given = Pattern.parse(name, 32, 4, 512), draw(1, 1, length, 4, dtype=torch.float32)
+    with Largest() as largest:
+        found = partial(attend, pattern=pattern, dropout=dropout)(*given)
+        torch.autograd.grad(found, given, torch.ones_like(found))
+    assert 0 < largest.numbers <= length**2 // 64
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.memories.state import State
+from mnemoscope.memories.state import State, tensor_bytes
 from mnemoscope.memories.transformer.state import AttentionState
 
 ROWS = 4
@@ -127,3 +127,29 @@ def test_a_tensor_cannot_hide_in_a_list() -> None:
 
     with pytest.raises(TypeError, match="parts is a list"):
         _ = Sloppy([torch.zeros(2)]).nbytes
+
+
+class _Halved(torch.Tensor):
+    """Says that it is numbers of four bytes, and holds bytes and a scale."""
+
+    codes: Tensor
+    scale: Tensor
+
+    @staticmethod
+    def __new__(cls, codes: Tensor, scale: Tensor):
+        made = Tensor._make_wrapper_subclass(cls, codes.shape, dtype=torch.float32)
+        made.codes, made.scale = codes, scale
+        return made
+
+    def __tensor_flatten__(self):
+        return ["codes", "scale"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_bytes_of_a_tensor_that_wraps_others_are_those_inside():
+    wrapped = _Halved(torch.zeros(3, 8, dtype=torch.uint8), torch.zeros(3, 1, dtype=torch.half))
+    assert wrapped.numel() * wrapped.element_size() == 96
+    assert tensor_bytes(wrapped) == 24 + 6

@@ -125,7 +125,7 @@ def test_a_stop_that_is_never_said_changes_nothing(make: Make, tokens_of: Tokens
         ({"top_p": 0.0}, r"top_p in \(0, 1\]"),
         ({"top_p": 1.5}, r"top_p in \(0, 1\]"),
         ({"prompt": torch.zeros(2, 0, dtype=torch.long)}, "not empty"),
-        ({"prompt": torch.zeros(3, dtype=torch.long)}, r"shape \(rows, length\)"),
+        ({"prompt": torch.zeros(2, 3)}, r"shape \(rows, length\)"),
     ],
 )
 def test_generation_refuses_what_makes_no_sense(

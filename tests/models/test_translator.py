@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sacrebleu
 import torch
 import torch.nn.functional as F
 
@@ -112,7 +113,7 @@ def test_scores_of_sacrebleu(run, translator):
     asked = scores.gather(task.pairs("test"))
     found = scores.score(translator, asked, ends=(3, 4), beam=1)
     assert found.sentences == len(asked) == len(found.texts)
-    assert found.bleu.score > 90
+    assert found.bleu.value > 90
     assert found.chrf > 90
     assert [count for _, count, _ in found.by_length] == [len(asked)]
     assert "tok:13a" in found.signatures[0]
@@ -136,11 +137,11 @@ def test_bleu_knows_several_references_and_its_own_spread():
         ("k l m n o",),
     ]
     right, signature = scores.bleu(["one two three four five", "k l m n o"], asked)
-    assert right.score == pytest.approx(100)
+    assert right.value == pytest.approx(100)
     assert right.spread == pytest.approx(0)
     assert "nrefs:var" in signature
     half, _ = scores.bleu(["one two three four five", "q q q q q"], asked)
-    assert 0 < half.score < 100
+    assert 0 < half.value < 100
     assert half.spread > 0
     many = scores.gather([Pair(f"s {n}", "t") for n in range(100)], most=10)
     assert [one.source for one in many] == [f"s {n}" for n in range(0, 100, 10)]
@@ -312,6 +313,28 @@ def test_score_shows_bleu_and_its_signature(run, said):
     assert "BLEU" in told
     assert "chrF" in told
     assert "tok:13a" in told
+
+
+def test_score_of_a_given_test_is_what_sacrebleu_says_by_hand(run, tmp_path, capsys):
+    sources = [ONE[0], "nine nine zero one", "four two seven three eight"]
+    references = [ONE[1], "eins null acht neun", "acht drei sieben zwei vier"]
+    for name, lines in (("t.en", sources), ("t.de", references)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    test = f"{tmp_path / 't.en'},{tmp_path / 't.de'}"
+    with pytest.raises(SystemExit) as ended:
+        main(["score", str(run.folder), "--test", test, "--beam", "2"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr()
+    texts = [said[0].text for said in run.translator()(sources, beam=2)]
+    by_hand = sacrebleu.corpus_bleu(texts, [references]).score
+    assert f"BLEU  {by_hand:.2f} " in shown.out
+    assert "3 sentences" in shown.out
+    trained = {pair.source for pair in run.config.task.pairs("train")}
+    seen = sum(source in trained for source in sources)
+    assert f"{seen} of 3 pairs have a source seen in training" in shown.err
+    with pytest.raises(SystemExit):
+        main(["score", str(run.folder), "--columns", "1,2"])
+    assert "give both" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

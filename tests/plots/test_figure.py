@@ -73,6 +73,12 @@ def test_references_and_region_are_named_in_the_legend():
     assert drawn.layout.showlegend
 
 
+def test_no_two_references_look_the_same():
+    levels = [Reference(0.1 * place, str(place)) for place in range(4)]
+    drawn = figure.lines([curve()], "x", "y", references=levels)
+    assert len({one.line.dash for one in drawn.layout.shapes}) == len(levels)
+
+
 def test_log_axis_labels_measured_places():
     axis = figure.lines([curve()], "x", "y", log_x=True).layout.xaxis
     assert (axis.type, axis.ticktext) == ("log", ("1", "2", "4"))

@@ -24,7 +24,11 @@ def test_every_panel_has_its_own_axes_title_and_legend() -> None:
         "<b>&lt;two&gt;</b>",
         "<b>three</b>",
     ]
-    named = {(trace.name, trace.xaxis, trace.legend) for trace in sheet.data if trace.name}
+    named = {
+        (trace.name, trace.xaxis, trace.legend)
+        for trace in sheet.data
+        if trace.legend and trace.name
+    }
     assert named == {
         ("a", "x", "legend"), ("b", "x", "legend"), ("c", "x2", "legend2"), ("d", "x3", "legend3"),
     }  # fmt: skip
@@ -40,6 +44,10 @@ def test_ghosts_are_the_curves_of_all_others() -> None:
     ghosts = [trace for trace in small_multiples(parts).data if trace.line.width == 1]
     assert sorted(trace.xaxis for trace in ghosts) == ["x", "x2", "x2"]
     assert not any(trace.showlegend for trace in ghosts)
+    # Named under the pointer, with the value and interval that the curve itself says.
+    assert {trace.name for trace in ghosts if trace.xaxis == "x2"} == {"a", "b"}
+    assert all(trace.hoverinfo != "skip" and trace.hovertemplate for trace in ghosts)
+    assert small_multiples(parts).layout.hovermode == "closest"
     assert not [
         trace for trace in small_multiples(parts, ghosts=False).data if trace.line.width == 1
     ]

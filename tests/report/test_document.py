@@ -4,7 +4,15 @@ import pytest
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.plots import figure
-from mnemoscope.report.document import Figure, Report, Reproduce, Section, Table, slug
+from mnemoscope.report.document import (
+    Figure,
+    Report,
+    Reproduce,
+    Section,
+    Table,
+    finding,
+    slug,
+)
 
 CURVE = figure.Series("a", [1, 2], [1, 2])
 
@@ -57,3 +65,13 @@ def test_reproduce_fills_in_versions_and_an_unambiguous_date():
     made = Reproduce.here("run", "a: 1", 2.5, 4)
     assert {"mnemoscope", "Python", "torch", "numpy", "system"} == set(made.versions)
     assert made.date.tzinfo is not None
+
+
+def test_a_finding_is_few_sentences_and_a_figure(report):
+    figure = next(report.figures())
+    made = finding("The cache forgets.", "The signal does not.", figure=figure)
+    assert list(made.parts) == ["The cache forgets.", "The signal does not.", figure]
+    with pytest.raises(UserError, match="one to 3 sentences"):
+        finding(figure=figure)
+    with pytest.raises(UserError, match="one to 3 sentences"):
+        finding("One.", "Two.", "Three.", "Four.", figure=figure)

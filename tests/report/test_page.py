@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -13,7 +14,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.plots import figure
 from mnemoscope.report import write
 from mnemoscope.report.dark import dark_colours
-from mnemoscope.report.document import Figure, Report, Section, Table
+from mnemoscope.report.document import Figure, Report, Section, Table, finding
 from mnemoscope.report.page import _column, _duration, render
 
 
@@ -191,3 +192,13 @@ def test_folder_that_cannot_be_made_is_explained(report, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):
         write(report, tmp_path / "file" / "runs")
+
+
+def test_a_page_leads_with_its_finding(report):
+    drawn = figure.lines([figure.Series("a", [1, 2], [1, 2])], "x", "y")
+    leading = finding("The cache forgets.", figure=Figure("Lead", drawn, "", [{"x": 1}]))
+    page = render(dataclasses.replace(report, sections=[leading, *report.sections]))
+    places = [page.index(what) for what in ('class="finding"', "The cache forgets.", "<nav ")]
+    assert places == sorted(places)
+    assert page.index("<nav ") < page.index('id="section-2"')
+    assert 'class="finding"' not in render(report)

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
-import re
+import dataclasses
 
+import numpy as np
 import pytest
+from watched_page import Watched
 
+from mnemoscope.plots.figure import Series, heatmap, lines
+from mnemoscope.plots.small_multiples import small_multiples
 from mnemoscope.report import write
+from mnemoscope.report.document import Figure, Section, Table, finding
 
 pytestmark = pytest.mark.browser
 
@@ -18,17 +23,14 @@ SETTLED = "new Promise((go) => requestAnimationFrame(() => requestAnimationFrame
 @pytest.fixture
 def visit(browser, tmp_path):
     """Open a report; at the end nothing may have failed or asked for anything."""
-    contexts, complaints, requests = [], [], []
+    contexts = []
+    watched = Watched()
 
     def open_page(report, **options):
         path = write(report, tmp_path)
         context = browser.new_context(**options)
         contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(120_000)  # a busy machine is no failure
-        page.on("console", lambda said: complaints.extend([said.text] * (said.type == "error")))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
+        page = watched.watch(context.new_page())
         page.goto(path.as_uri())
         page.wait_for_selector("figure:nth-of-type(1) svg.main-svg")
         return page
@@ -36,8 +38,7 @@ def visit(browser, tmp_path):
     yield open_page
     for context in contexts:
         context.close()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    watched.assert_quiet()
 
 
 def test_all_figures_are_drawn(visit, report):
@@ -59,8 +60,100 @@ def test_pointer_shows_values(visit, report):
     area.scroll_into_view_if_needed()
     box = area.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.5)
-    page.wait_for_selector(".hoverlayer .legend")
-    assert re.search(r"plain : 0\.9 +\(0\.8 to 1\)", page.locator(".hoverlayer").first.inner_html())
+    page.wait_for_selector(".readout:visible")
+    said = page.locator(".readout").first.inner_text().split("\n")
+    assert [line for line in said if line] == ["lag plain: 2", "plain: 0.9 (0.8 to 1)"]
+    page.mouse.move(0, 0)
+    page.wait_for_selector(".readout", state="hidden")
+
+
+@pytest.mark.parametrize("width", [1400, 820])
+def test_what_the_pointer_shows_stands_beside_the_data(visit, report, width):
+    page = visit(report, viewport={"width": width, "height": 900})
+    area = page.locator(".nsewdrag").first
+    area.scroll_into_view_if_needed()
+    data = area.bounding_box()
+    for share in (0.05, 0.5, 0.95):
+        page.mouse.move(data["x"] + data["width"] * share, data["y"] + data["height"] / 2)
+        page.evaluate(SETTLED)
+        box = page.locator(".readout").first.bounding_box()
+        beside = box["x"] >= data["x"] + data["width"]
+        below = box["y"] >= data["y"] + data["height"]
+        assert beside if width == 1400 else below
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+    assert page.locator(".hoverlayer .legend").first.is_hidden()
+
+
+def test_a_grey_line_is_named_under_the_pointer(visit, report):
+    def one(name, level):
+        return lines([Series(name, [1, 2, 3], [level] * 3)], "age", "bits")
+
+    sheet = small_multiples([("left", one("gru", 1)), ("right", one("<lstm>", 2))])
+    part = Figure("Sheet", sheet, "", [{"age": 1}])
+    page = visit(dataclasses.replace(report, sections=[Section("One", [part])]))
+    area = page.locator(".nsewdrag").first
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    # The grey line of the other panel is the upper one here.
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 0.1)
+    page.wait_for_selector(".readout:visible")
+    said = page.locator(".readout").first.inner_text().split("\n")
+    assert [line for line in said if line] == ["age: 2", "<lstm>: 2"]
+
+
+LONG = "This sentence says with many words, all of them plain, " * 4 + "what was found here (0.12)."
+TALL = heatmap(np.eye(30), range(30), range(30), "", "", "share")
+WIDE = Table("Wide", [f"a column {n}" for n in range(10)], [[1.5] * 10] * 3, "Ten numbers.")
+NARROW = Table("Narrow", ["a", "b"], [[1, 2]], "Two numbers.")
+
+
+def leading(report, figure):
+    """A page that is as long as one with a finding may be at its top."""
+    lead = finding(LONG, LONG, LONG, figure=Figure("Lead", figure, LONG, [{"x": 1}]))
+    sections = [lead, Section("Evidence", [LONG, WIDE, NARROW])]
+    return dataclasses.replace(report, question=LONG[:120], sections=sections)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["curves", "matrix"])
+def test_a_finding_is_seen_without_scrolling(visit, report, kind, scheme):
+    assert len(LONG) < 260
+    figure = TALL if kind == "matrix" else lines([Series("a", [1, 2], [1, 2])], "x", "y")
+    size = {"width": 1280, "height": 800}
+    page = visit(leading(report, figure), viewport=size, color_scheme=scheme)
+    for part in ("h1", ".question", *(f".finding p >> nth={n}" for n in range(3)), ".plot"):
+        box = page.locator(part).first.bounding_box()
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 800
+        assert box["x"] + box["width"] <= 1280
+    drawn = page.locator(".finding svg.main-svg").first.bounding_box()
+    assert drawn["height"] >= 280
+    assert drawn["width"] > 700
+
+
+def test_a_finding_needs_no_sideways_scrolling_on_a_phone(visit, report):
+    size = {"width": 390, "height": 844}
+    page = visit(leading(report, TALL), viewport=size, is_mobile=True, has_touch=True)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    # What is too wide scrolls in its own frame.
+    assert page.locator(".scroll").nth(1).evaluate("(one) => one.scrollWidth > one.clientWidth")
+
+
+def test_wide_tables_are_wider_than_the_text(visit, report):
+    page = visit(leading(report, TALL), viewport={"width": 1280, "height": 800})
+    text = page.locator("#section-2 > p").bounding_box()
+    wide, narrow = (
+        page.locator(f"#part-{name} .scroll").bounding_box() for name in ("wide", "narrow")
+    )
+    assert wide["width"] > text["width"] + 100
+    assert wide["x"] >= 0
+    assert wide["x"] + wide["width"] <= 1280
+    whole = "(one) => one.scrollWidth == one.clientWidth"
+    assert page.locator("#part-wide .scroll").evaluate(whole)
+    assert narrow["x"] == pytest.approx(text["x"], abs=1)
+    assert narrow["width"] == pytest.approx(text["width"], abs=1)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 from scope_world import EVIL, STORY, TEXTS, Client, World
+from tiny_study import LAG
+from watched_page import Watched
 
 import mnemoscope as ms
 from mnemoscope.scope import guard
@@ -23,13 +24,13 @@ RUNS: dict[str, dict[str, Any]] = {
     "transformer": {"width": 16, "heads": 2, "layers": 2, "context": 40},
     "infinite": {"width": 16, "heads": 2, "mem_len": 8, "chunk": 8, "basis": 8, "sticky": True},
 }
-LAG: dict[str, Any] = {
-    "parameters": 1500,
-    "trained": 4,
-    "tested": (1, 4),
-    "steps": 4,
-    "batch": 4,
-    "seeds": 1,
+PAIRS = {"sentences": 100, "vocabulary_size": 300, "width": 16}
+# Runs that read something else than text, or read it whole.
+OTHERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "recall": ("recall", "transformer", {"width": 16, "heads": 2, "keys": 4, "values": 4}),
+    "translator": ("translation", "encoder_decoder", {**PAIRS, "heads": 2}),
+    "aligner": ("translation", "bahdanau", PAIRS),
+    "encoder": ("sentences", "encoder", {**PAIRS, "heads": 2}),
 }
 
 
@@ -45,37 +46,32 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         shape = {**options, "steps": 3, "batch": 4, "segment": 16}
         shape["source"] = str(texts / "story.txt")
         ms.train("characters", name, runs / name, **shape)
+    for name, (task, memory, options) in OTHERS.items():
+        ms.train(task, memory, runs / name, steps=3, batch=4, **options)
     ms.study("lag", out=runs / "lag", jobs=1, memories=("lstm", "gru"), episodes=4, **LAG)
     _documents(runs)
     return World(runs, texts)
 
 
 def _documents(runs: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    from mnemoscope.data.vocabulary import Merges
-    from mnemoscope.huggingface.config import Guidance
+    pytest.importorskip("transformers")
+    from hf_families import save_encoder, save_whole, speaking
 
-    words = Merges.learn(" ".join(TEXTS.values()), 300)
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words._tokenizer)
-    tokenizer.save_pretrained(runs / "base")
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=words.size,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        bos_token_id=None,
-        eos_token_id=None,
-        initializer_range=0.15,
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained(runs / "base")
-    model = transformers.AutoModelForCausalLM.from_pretrained(runs / "base")
+    from mnemoscope.huggingface.config import Guidance
+    from mnemoscope.huggingface.loading import load_model
+
+    shape = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4}
+    shape |= {"num_key_value_heads": 2, "max_position_embeddings": 256}
+    words = " ".join(TEXTS.values())
+    save_whole(runs / "base", words, 300, **shape, initializer_range=0.15)
+    model, tokenizer = load_model(str(runs / "base"))
     memory = ms.attach(model, "documents", tokenizer=tokenizer, entries=6)
     memory.fit(TEXTS, Guidance(alpha=0), epochs=8)
     memory.save(runs / "notes")
+    memory.detach()
+    endless = ms.attach(model, "infinite", window=8, basis=8, sticky=True)
+    speaking(endless).save(runs / "endless")
+    save_encoder(runs / "bert", words)
 
 
 Open = Callable[..., Client]
@@ -123,8 +119,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 def visit(browser: Browser, client: Client) -> Iterator[Callable[..., Any]]:
     """Open the page; at the end nothing may have failed or gone anywhere else."""
     contexts: list[Any] = []
-    complaints: list[str] = []
-    requests: list[str] = []
+    watched = Watched()
     bases = [f"http://127.0.0.1:{client.port}/"]
 
     def open_page(
@@ -133,12 +128,8 @@ def visit(browser: Browser, client: Client) -> Iterator[Callable[..., Any]]:
         bases.append((base or bases[0]).partition("?")[0])
         context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
         contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(90_000)  # a busy machine is no failure
-        if not refused:  # else the browser itself notes what it was refused
-            page.on("console", lambda said: complaints.extend([said.text] * (said.type == "error")))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
+        # What the page was refused, the browser itself notes on the console.
+        page = watched.watch(context.new_page(), console=not refused)
         page.goto((base or bases[0]) + address)
         return page
 
@@ -146,6 +137,4 @@ def visit(browser: Browser, client: Client) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         assert not any(page.evaluate("window.hacked") for page in context.pages)
         context.close()
-    assert complaints == []
-    inside = (*bases, "data:", "blob:", "about:")
-    assert [url for url in requests if not url.startswith(inside)] == []
+    watched.assert_quiet(*bases)

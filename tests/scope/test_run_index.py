@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.files import held
 from mnemoscope.scope import records, run_index, texts
 from mnemoscope.scope.library import Library, curves
+from mnemoscope.studies.engines.claims import Claim, Holder
 from mnemoscope.training.config import RunConfig
 
 
@@ -46,6 +48,20 @@ def test_a_running_study_says_how_far_it_is(study: Path) -> None:
         file.write('0}\n{"step": 40, "loss": 1.0}\n')
     assert library.news() != before
     assert library.news()["studies"][0]["active"][0]["step"] == 40
+
+
+def test_a_running_study_says_who_trains_what_and_since_when(study: Path) -> None:
+    holder = replace(Holder.here(), host="far-away", process=7, since="2026-01-02T03:04:05+00:00")
+    claims = study / "runs" / ".claims"
+    with Claim(claims, "b", holder):
+        (active,) = Library(study.parent).study("lag-quick")["active"]
+        assert active["by"] == "far-away, process 7"
+        assert active["since"] == "2026-01-02T03:04:05+00:00"
+    (active,) = Library(study.parent).study("lag-quick")["active"]
+    assert "by" not in active
+    (claims / "b.2").write_bytes(b"\xff" * 100)  # whatever lies there
+    (active,) = Library(study.parent).study("lag-quick")["active"]
+    assert active["by"] == "?, process 0"
 
 
 def test_a_study_nobody_has_touched_for_a_while_has_stopped(study: Path) -> None:

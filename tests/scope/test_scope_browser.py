@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,14 +30,14 @@ def test_the_run_index_leads_to_studies_runs_and_models(visit: Visit) -> None:
     frame = page.frame_locator("iframe.report")
     frame.locator("svg.main-svg").first.wait_for()
     assert frame.locator("h1").inner_text() == "How long do they remember?"
-    page.click("table a >> nth=0")
+    page.click("table.runs td a >> nth=0")
     page.wait_for_selector("a.button")
     assert page.locator(".chart svg .curve").count() >= 1
-    page.click("text=Beside its untrained twin")
+    page.click("text=Compare with before training")
     page.wait_for_selector("textarea")
-    assert page.locator("select[aria-label='Beside it']").input_value().startswith("untrained:")
-    assert page.input_value("textarea").split()[0].isdecimal()
-    page.click("button[type=submit]")
+    assert page.locator("select[aria-label='Compare with']").input_value().startswith("untrained:")
+    assert re.fullmatch(r"s\d", page.input_value("textarea").split()[0])
+    page.click(".choose button[type=submit]")
     page.wait_for_selector(".pair .reader >> nth=1")
     page.go_back()
     page.wait_for_selector("a.button")

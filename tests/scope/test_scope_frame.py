@@ -7,11 +7,14 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemoscope.scope.frame import Step, age_edges, by_age, frame
-from mnemoscope.scope.views.view import Part, Shown
+from mnemoscope.data.batch import NO_QUESTION
+from mnemoscope.scope.frame import age_edges, by_age, frame
+from mnemoscope.scope.page_stream import Step
+from mnemoscope.scope.views.view import Part
 
 
 @given(st.integers(1, 3000))
@@ -40,18 +43,24 @@ def test_shares_by_age_add_up_where_all_ages_are_reached(first: int, new: int, s
 
 def test_a_frame_is_json_and_its_map_is_the_mean_of_its_parts() -> None:
     one, two = np.eye(3, 5, 2), np.full((3, 5), 0.2)
-    step = Step(12, [None, 1.0, 2.0])
-    step.add(Shown([Part(0, "a", one), Part(1, "b", two)], [{"kind": "slots"}]))
-    found = json.loads(json.dumps(frame(step, 1, 2, 3)))
+    parts = [Part(0, "a", one), Part(1, "b", two, 4)]
+    step = Step(torch.zeros(3, 4), None, 12, parts, [{"kind": "slots"}])
+    found = json.loads(json.dumps(frame(step, 1, 2, [NO_QUESTION, 1, 3], "wxyz".__getitem__)))
     assert (found["segment"], found["first"], found["new"], found["bytes"]) == (1, 2, 3, 12)
     roots = np.frombuffer(base64.b64decode(found["map"]["data"]), np.uint8).reshape(3, 5) / 255
     low, high = found["map"]["low"], found["map"]["high"]
     np.testing.assert_allclose((low + roots * (high - low)) ** 2, (one + two) / 2, atol=0.01)
     assert found["ages"][0] == [0, 0]
     np.testing.assert_allclose(found["parts"][0]["ages"][0], 1)
+    assert [part["heads"] for part in found["parts"]] == [0, 4]
+    # Of four equally likely answers each costs two bits.
+    assert found["answers"] == [None, "x", "z"]
+    assert found["bits"] == [None, 2.0, 2.0]
+    assert sorted(found["said"][0]) == [[name, 0.25] for name in "wxyz"]
 
 
 def test_a_memory_that_shows_no_shares_still_gives_a_frame() -> None:
-    found = frame(Step(0, [None]), 0, 0, 1)
+    found = frame(Step(torch.zeros(0, 4), None, 0), 0, 0, [NO_QUESTION], str)
+    assert found["said"] == [None]
     assert found["parts"] == []
     assert found["map"]["shape"] == [1, 1]

@@ -24,6 +24,7 @@ FILES = (
     "metrics.jsonl",
     "model.safetensors",
     "documents.safetensors",
+    "endless.safetensors",
     "config.json",
     "vocabulary.json",
     "report.html",
@@ -63,17 +64,19 @@ OUTSIDE = ["..", "../secret.html", "a/../../secret.html", "linked.html", "linked
 NAMES = st.sampled_from([*INSIDE, *OUTSIDE, "", "/etc/passwd", "x" * 300]) | st.text(max_size=20)
 MODELS = st.builds(
     lambda kind, name: f"{kind}:{name}",
-    st.sampled_from(["run", "untrained", "huggingface", "documents", "given", "", "os"]),
+    st.sampled_from(["run", "untrained", "huggingface", "documents", "infinite", "given", "os"]),
     NAMES,
 ) | st.text(max_size=10)
+
+
+POSTED = ("read", "step", "head", "blank")
+KINDS = ("files", "web", "shipped", "item", "model", "text", *POSTED, "any")
 
 
 @st.composite
 def requests(draw: st.DrawFn) -> dict[str, Any]:
     """A request that makes some sense, or none."""
-    kind = draw(
-        st.sampled_from(["files", "web", "shipped", "item", "model", "text", "read", "step", "any"])
-    )
+    kind = draw(st.sampled_from(KINDS))
     name = draw(NAMES)
     said: dict[str, Any] = {"path": draw(st.text(max_size=30)), "query": b""}
     if kind in ("files", "web", "shipped"):
@@ -89,7 +92,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
             said["path"], query = "/api/text", {"name": name, "start": draw(st.text(max_size=4))}
         pairs = (f"{key}={quote(value, errors='replace')}" for key, value in query.items())
         said["query"] = "&".join(pairs).encode()
-    elif kind in ("read", "step"):
+    elif kind in POSTED:
         said |= {"path": f"/api/{kind}", "method": "POST", "body": draw(_bodies())}
         said["headers"] = [(b"content-type", b"application/json")]
     if draw(st.booleans()) and kind == "any":
@@ -104,7 +107,24 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
 
 def _bodies() -> st.SearchStrategy[bytes]:
     values = st.none() | st.integers() | st.floats() | st.text(max_size=10) | MODELS
-    keys = st.sampled_from(["model", "text", "segment", "segments", "document", "reading"])
+    keys = st.sampled_from(
+        [
+            "model",
+            "text",
+            "segment",
+            "segments",
+            "document",
+            "reading",
+            "part",
+            "head",
+            "token",
+            "layer",
+            "store",
+            "low",
+            "high",
+            "unit",
+        ]
+    )
     likely = st.fixed_dictionaries({"model": MODELS, "text": st.text(max_size=20)})
     whole = likely | st.dictionaries(keys | st.text(max_size=3), values, max_size=4) | values
     return whole.map(lambda one: json.dumps(one).encode()) | st.binary(max_size=30)

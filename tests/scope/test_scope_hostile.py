@@ -17,6 +17,7 @@ from page_requests import application, ask
 
 from mnemoscope.scope import records, run_index, texts
 from mnemoscope.scope.library import Library
+from mnemoscope.scope.server import TELLS_HEIGHT
 from mnemoscope.training.config import RunConfig
 
 pytest.importorskip("fastapi")
@@ -196,7 +197,7 @@ def test_a_long_log_is_read_in_pieces_from_all_of_it(tmp_path: Path) -> None:
     assert len(steps) < 60_000
     # No stretch of the run is missing.
     assert max(b - a for a, b in pairwise(steps)) < 200_000 / 100
-    assert records.last_step(tmp_path) == (199_999, None)
+    assert records.progress(tmp_path) == records.Progress(199_999, 1.0)
 
 
 def test_a_log_that_grows_without_end_costs_little(tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ def test_a_log_that_grows_without_end_costs_little(tmp_path: Path) -> None:
         file.write(b'{"step": 1}\n')
         file.truncate(1 << 36)
     assert records.metrics(tmp_path) == [{"step": 1}]
-    records.last_step(tmp_path)
+    records.progress(tmp_path)
 
 
 def test_more_than_can_be_shown_is_said(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +248,9 @@ def test_a_page_or_a_name_that_is_too_long_is_refused(runs: Path) -> None:
         assert ask(app, path).status == 400
     assert ask(app, "/api/run", f"id={'x' * 300}".encode()).status == 400
     put(runs / "lag" / "report.html", "a" * 200_000)
-    assert len(ask(app, "/files/lag/report.html").body) == 200_000
+    content = ask(app, "/files/lag/report.html").body
+    assert content[:200_000] == b"a" * 200_000
+    assert content[200_000:] == TELLS_HEIGHT
 
 
 def test_settings_of_a_model_far_larger_than_its_weights_are_refused(runs: Path) -> None:

@@ -25,10 +25,10 @@ def test_an_lstm_shows_gates_and_what_its_state_is_made_of(visit: Visit) -> None
     # All of it is in the state: nothing is held as such, nothing is gone.
     assert page.locator(".text .token.gone").count() == 0
     page.hover(".text .token >> nth=30")
-    page.wait_for_selector(".inspector h3")
+    page.wait_for_selector(".inspector h3:has-text('Who remembers')")
     assert "token 31" in page.locator(".inspector").inner_text()
     assert "in the state, mixed with all others" in page.locator(".held").inner_text()
-    assert page.locator(".cursor").is_visible()
+    assert page.locator(".gates .cursor").is_visible()
     assert tint(page, 40) == 0
 
 
@@ -45,13 +45,13 @@ def test_a_transformer_shows_its_keys_and_values(visit: Visit) -> None:
     assert (
         "layer 1: keys and values; layer 2: keys and values" in page.locator(".held").inner_text()
     )
-    assert page.locator(".inspector .bars li").count() == 2
+    assert page.locator(".inspector > .bars li").count() == 2
     page.click(".text .token >> nth=3")
     assert "no memory any more" in page.locator(".held").inner_text()
     page.click(".panel.slots >> nth=1 >> .slot >> nth=0")
     assert "token 22" in page.locator(".inspector").inner_text()
     # One layer at a time.
-    page.select_option(".memory select", index=2)
+    page.select_option(".memory > .field select", index=2)
     assert page.locator(".panel.slots").count() == 1
     assert "Layer 2" in page.locator(".panel.slots h3").inner_text()
 
@@ -65,10 +65,13 @@ def test_an_infinite_former_shows_its_signal(visit: Visit) -> None:
     assert page.locator(".panel.signal .head").count() == 2
     assert page.locator(".panel.signal .sticky").count() == 128
     assert page.locator(".text .token.faint").count() > 30
+    # No mark stands beside the signal while nobody points at a token.
+    assert page.locator(".here").get_attribute("display") == "none"
     page.hover(".text .token >> nth=5")
     assert page.locator(".held").inner_text() == "Held in layer 1: signal"
+    assert page.locator(".here").get_attribute("display") == "inline"
     assert float(page.locator(".here").get_attribute("x1")) > 40
-    assert page.locator(".inspector .bars li").count() == 2
+    assert page.locator(".inspector > .bars li").count() == 2
     page.click(".meaning summary")
     assert "beyond the ends of the signal" in page.locator(".meaning").inner_text()
 
@@ -85,8 +88,8 @@ def test_documents_show_their_entries_and_their_names_do_nothing(visit: Visit) -
     assert panel.locator(".bars >> nth=0 >> li").count() == 3
     assert page.locator("main img").count() == 0
     page.click(".text .token >> nth=1")
-    assert "Entries it asks for most" in page.locator(".inspector").inner_text()
-    assert page.locator(".inspector .bars >> nth=1 >> li").count() == 5
+    assert "Entries it activates most" in page.locator(".inspector").inner_text()
+    assert page.locator(".inspector ul[aria-label='entries activated'] li").count() == 5
 
 
 def test_hostile_texts_and_names_are_shown_and_never_run(visit: Visit) -> None:
@@ -95,9 +98,10 @@ def test_hostile_texts_and_names_are_shown_and_never_run(visit: Visit) -> None:
     read(page, f"The {EVIL} cat", 8)
     at_segment(page, 6)
     page.click(".text .token >> nth=4")
-    assert page.locator(".chip").inner_text() == "“<”"
+    assert page.locator(".chip").all_inner_texts() == ["“<”", "“<”"]
     shown = page.locator(".text .token").all_inner_texts()
     assert "".join(shown) == f"The {EVIL} cat"
+    page.click(".choose summary")
     page.select_option("select[aria-label='Text from the folder']", f"{EVIL}.md")
     page.wait_for_function("() => document.querySelector('textarea').value.includes('<b>sat</b>')")
     page.goto(page.url.partition("#")[0] + f"#/run/{EVIL}")
@@ -143,6 +147,7 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     page.keyboard.press("p")
     shown(page, 1)
     # Letters typed into the text are letters.
+    page.click(".choose summary")
     page.locator("textarea").press("n")
     assert page.locator(".counter").inner_text().startswith("segment 1")
 
@@ -179,7 +184,7 @@ def test_a_character_that_a_model_does_not_know_is_explained_on_the_page(visit: 
     page = visit("#/live?model=run:lstm", refused=True)
     page.wait_for_selector("textarea")
     page.fill("textarea", "Ω")
-    page.click("button[type=submit]")
+    page.click(".choose button[type=submit]")
     page.wait_for_selector(".error")
     assert "Ω" in page.locator(".error").inner_text()
     read(page)

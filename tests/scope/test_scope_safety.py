@@ -77,8 +77,11 @@ def test_the_run_index_shows_all_kinds(client: Client) -> None:
     runs = {run["id"]: run for run in found["runs"]}
     assert {"lstm", "transformer", "infinite"} <= set(runs)
     assert runs["infinite"]["label"] == "∞-former"
-    assert runs["lstm"]["text"]
-    assert (found["huggingface"], found["documents"]) == (["base"], ["notes"])
+    assert runs["lstm"]["kind"] == "memory"
+    assert runs["lstm"]["tested"]
+    assert 0 < runs["lstm"]["loss"] < 10
+    assert (found["huggingface"], found["documents"]) == (["base", "bert"], ["notes"])
+    assert found["infinite"] == ["endless"]
     assert "story.txt" in found["texts"]
 
 

@@ -12,7 +12,8 @@ import torch
 from scope_world import EVIL, STORY, Client, World
 
 from mnemoscope.memories.state import read_tensors, write_tensors
-from mnemoscope.scope import sessions
+from mnemoscope.scope import session, sessions
+from mnemoscope.scope.session import Session
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ from mnemoscope.scope import sessions
         ({"model": "given:0", "text": "a"}, "there is no model"),
         ({"model": "given:²", "text": "a"}, "there is no model"),
         ({"model": "run:lag", "text": "a"}, "is no run"),
-        ({"model": "run:lag/runs/lstm-lr0.01-seed0", "text": "a b"}, "numbers from 0"),
+        ({"model": "run:lag/runs/lstm-lr0.01-seed0", "text": "s0 b"}, "write s0 s1"),
         ({"model": "run:lag/runs/lstm-lr0.01-seed0", "text": "1 999"}, "numbers from 0"),
         ({"model": "huggingface:base", "text": "The kettle sang " * 100}, "positions end at 256"),
         ({"model": "run:lstm", "text": "The cat. " * 300}, "at most 2048"),
@@ -65,7 +66,7 @@ def test_damaged_models_are_explained_and_the_server_lives_on(
         status, content, _ = client.ask("/api/read", {"model": model, "text": "The cat"})
         assert (status, bool(content["error"])) in ((400, True), (500, True)), model
     said = client.ask("/api/model?id=huggingface:foreign")[1]["error"]
-    assert "no causal language model" in said
+    assert "neither a causal language model nor an encoder" in said
     # The memory names a base that nobody put here.
     assert "--model" in client.ask("/api/model?id=documents:notes")[1]["error"]
     assert client.ask("/api/run_index")[0] == 200
@@ -133,13 +134,13 @@ def test_who_waits_too_long_is_told_so(
     client = opened()
     monkeypatch.setattr(sessions, "PATIENCE", 0.05)
     turns = []
-    advance = sessions.Session.advance
+    advance = Session.advance
 
-    def slow(self: sessions.Session) -> None:
+    def slow(self: Session) -> None:
         turns.append(client.ask("/api/model?id=run:lstm")[:2])
         advance(self)
 
-    monkeypatch.setattr(sessions.Session, "advance", slow)
+    monkeypatch.setattr(Session, "advance", slow)
     assert client.ask("/api/read", {"model": "run:lstm", "text": "The cat"})[0] == 200
     assert turns[0][0] == 503
     assert "try again" in turns[0][1]["error"]
@@ -162,7 +163,7 @@ def test_models_named_at_the_start_are_opened(opened: Any, world: World, tmp_pat
     client = opened(tmp_path, given)
     assert client.ask("/api/run_index")[1]["given"] == given
     labels = [client.ask(f"/api/model?id=given:{place}")[1].get("label") for place in range(3)]
-    assert labels == ["LSTM", "LlamaForCausalLM", "Document memory"]
+    assert labels == ["LSTM", "LlamaForCausalLM", "Document memory on base"]
     assert "cannot load" in client.ask("/api/model?id=given:3")[1]["error"]
 
 
@@ -174,6 +175,70 @@ def test_the_untrained_twin_is_the_model_before_its_first_step(client: Client) -
         assert begun["about"]["trained"] is (kind == "run")
         seen.append(client.ask("/api/step", {"reading": begun["reading"], "segment": 0})[1]["bits"])
     assert seen[0] != seen[1]
+
+
+def begun(client: Client, model: str = "run:infinite", segment: int = 16) -> dict[str, Any]:
+    found: dict[str, Any] = client.ask(
+        "/api/read", {"model": model, "text": STORY, "segment": segment}
+    )[1]
+    return found
+
+
+def test_one_head_of_a_segment_is_shown(client: Client) -> None:
+    ask = {"reading": begun(client)["reading"], "segment": 2}
+    status, found, _ = client.ask("/api/head", {**ask, "part": "layer 1", "head": 1})
+    assert (status, found["shape"]) == (200, [16, 48])
+    assert client.ask("/api/head", {**ask, "part": "layer 1"})[0] == 200
+    for part, head, words in (("layer 1", 2, "no head 3"), ("layer 9", 0, "has no heads here")):
+        status, content, _ = client.ask("/api/head", {**ask, "part": part, "head": head})
+        assert status == 400
+        assert words in content["error"]
+    assert client.ask("/api/head", {**ask, "part": "layer 1", "head": -1})[0] == 422
+
+
+def test_a_blank_is_compared_with_the_whole_state(client: Client) -> None:
+    key = begun(client, "run:transformer")["reading"]
+    ask = {"reading": key, "segment": 2, "token": 40}
+    status, found, _ = client.ask("/api/blank", ask)
+    assert status == 200
+    assert (found["first"], [len(one) for one in found["bits"]]) == (40, [8, 8])
+    assert found["bits"][0] != found["bits"][1]
+    whole = client.ask("/api/step", {"reading": key, "segment": 2})[1]
+    # Read in two parts or in one, a Transformer says the same.
+    assert found["bits"][0] == pytest.approx(whole["bits"][8:], abs=2e-3)
+    assert whole["answers"][8] in [name for name, _, _ in found["answers"]]
+    for _, before, after in found["answers"]:
+        assert 0 <= before <= 1
+        assert 0 <= after <= 1
+    assert client.ask("/api/step", {"reading": key, "segment": 2})[1] == whole
+    for wrong, words in (
+        ({"token": 50}, "token 51 is not in segment 3"),
+        ({"segment": 0, "token": 0}, "nothing was read before the first token"),
+    ):
+        status, content, _ = client.ask("/api/blank", {**ask, **wrong})
+        assert status == 400
+        assert words in content["error"]
+    assert client.ask("/api/blank", {**ask, "low": -1})[0] == 422
+
+
+def test_states_for_which_there_is_no_room_are_read_again(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = opened()
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("/api/head", {"segment": 2, "part": "layer 1", "head": 0}),
+        ("/api/head", {"segment": 3, "part": "layer 1 · signal", "head": 1}),
+        ("/api/blank", {"segment": 3, "token": 55, "low": 20, "high": 40}),
+    ]
+
+    def answers() -> list[Any]:
+        key = begun(client)["reading"]
+        client.ask("/api/step", {"reading": key, "segment": 5})
+        return [client.ask(path, {"reading": key, **ask})[1] for path, ask in asked]
+
+    kept = answers()
+    monkeypatch.setattr(session, "MOST_STATE", 0)
+    assert answers() == kept
 
 
 def test_documents_are_read_by_name(client: Client) -> None:

@@ -18,6 +18,7 @@ pytest.importorskip("fastapi")
 from page_requests import application, ask
 
 from mnemoscope.scope import shipped_pages
+from mnemoscope.studies import results
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +88,7 @@ def test_a_damaged_shipped_result_is_explained_and_the_others_are_shown(
     for name, content in {"cut": whole.read_bytes()[:99], "whole": whole.read_bytes()}.items():
         (home / name).mkdir(parents=True)
         (home / name / whole.name).write_bytes(content)
-    monkeypatch.setattr(shipped, "home", lambda: home)
+    monkeypatch.setattr(results, "PACKAGE", tmp_path)
     app = application(tmp_path)
     cut, other = json.loads(ask(app, "/api/run_index").body)["shipped"]
     assert "damaged" in cut["problem"]

@@ -42,10 +42,10 @@ def trials(**options: Any) -> list[Trial]:
 
 
 def examined(folder: Path, scale: float = 1.0, **options: Any) -> tuple[Any, list[str]]:
-    with collected() as notices:
+    with collected() as said:
         examine = partial(last_loss, scale=scale)
         found = run_trials(trials(**options), folder, examine, jobs=1, label="test", kind=Loss)
-    return found, notices
+    return found, said.notices
 
 
 @pytest.fixture(scope="module")
@@ -217,24 +217,24 @@ def test_any_bytes_in_a_measurement_give_the_true_values(tmp_path: Path) -> None
     @given(ANYTHING)
     def holds(content: bytes) -> None:
         (tmp_path / "a-b.json").write_bytes(content)
-        with collected() as notices:
+        with collected() as said:
             assert measure_them(["a b", "c"], measure, tmp_path, 1, "test") == true
-        assert notices[0].startswith("1 of 2 trials was measured again")
-        assert notices[0].endswith(": a b.")
+        assert said.notices[0].startswith("1 of 2 trials was measured again")
+        assert said.notices[0].endswith(": a b.")
 
     holds()
 
 
 def test_a_measurement_of_other_options_is_not_taken(tmp_path: Path) -> None:
     measure_them(["a"], partial(measured, Lag(steps=3), tmp_path), tmp_path, 1, "test")
-    with collected() as notices:
+    with collected() as said:
         other = partial(measured, Lag(steps=4), tmp_path)
         assert measure_them(["a"], other, tmp_path, 1, "test") == {"a": Measured("a", 4)}
-    assert "other options" in notices[0]
+    assert "other options" in said.notices[0]
     shutil.move(tmp_path / "a.json", tmp_path / "b.json")
-    with collected() as notices:
+    with collected() as said:
         assert measure_them(["b"], other, tmp_path, 1, "test")["b"].name == "b"
-    assert notices
+    assert said.notices
 
 
 def test_where_a_study_lies_is_no_part_of_what_it_asks(tmp_path: Path) -> None:

@@ -17,13 +17,14 @@ from mnemoscope.api import Published
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES
+from mnemoscope.core.statistics import Estimate
 from mnemoscope.data.documents import Document
 from mnemoscope.memories.transformer_xl.state import LayerState
 from mnemoscope.report.document import Figure, Table
-from mnemoscope.studies.books.losses import Estimate, Losses
+from mnemoscope.studies.books.losses import Losses
 from mnemoscope.studies.books.measure import read_passages, tampered
 from mnemoscope.studies.books.page import CONTROLS, page
-from mnemoscope.studies.books.passages import PROBE, cut, lengths, stretch
+from mnemoscope.studies.books.passages import PROBE, Passage, bigram_bits, cut, lengths, stretch
 from mnemoscope.studies.books.result import (
     BooksModel,
     BooksResult,
@@ -50,6 +51,7 @@ SMALL: dict[str, Any] = {
     "warm": 128,
     "passages": 2,
 }
+STUDY = "books"
 WORDS = "in the beginning the whale swam and the sea was wide "
 
 
@@ -60,11 +62,6 @@ def library(*sizes: int) -> list[Document]:
         Document(f"book{place}.txt", (" ".join(rng.choice(words, size)) + " ")[:size])
         for place, size in enumerate(sizes)
     ]
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
-    return ms.study("books", out=tmp_path_factory.mktemp("books") / "study", jobs=1, **SMALL)
 
 
 def small(name: str, **options: Any) -> Any:
@@ -83,7 +80,7 @@ def test_books_leaves_its_page_its_result_and_its_numbers(published: Published) 
     kept = json.loads((folder / "result.json").read_text())["result"]
     assert from_plain(BooksResult, kept) == published.result
     assert "Does memory help to read books?" in published.page.read_text()
-    names = ("bits-per-byte-by-model", "bits-saved-against-bytes-read", "what-the-state-is-worth")
+    names = ("bits-per-byte-by-model", "bits-saved-against-bytes-read", "loss-without-the-state")
     for name in (*names, "loss-against-bytes-read", "size-of-model-and-state"):
         assert (folder / "figures" / f"{name}.csv").stat().st_size > 0
     assert {one.book for one in published.result.passages} == set(SMALL["valid"])
@@ -210,6 +207,13 @@ def test_the_longest_passage_ends_with_the_second_longest() -> None:
     read_bytes, probed = lengths(passages, 16), lengths(passages, 16, PROBE)
     assert read_bytes.tolist() == [[16, 16, 32, 64, 64]] * 2
     assert probed.tolist() == [[0, 0, 0, 16, 16]] * 2
+
+
+def test_pairs_of_bytes_are_counted_once_more_than_seen() -> None:
+    train = np.array([1, 2, 1, 2, 1])  # 1 is followed twice by 2, as is 2 by 1
+    asked = [Passage("a", np.array([1, 2])), Passage("b", np.array([7, 9]))]
+    expected = -(math.log2(3 / 258) + math.log2(1 / 256)) / 2
+    assert bigram_bits(train, asked) == pytest.approx(expected)
 
 
 def test_whole_long_books_are_drawn_and_some_are_left() -> None:
@@ -344,7 +348,7 @@ def test_the_page_of_books_says_the_numbers_of_its_result() -> None:
     assert [row["bytes read"] for row in saved] == [16, 32, 64]
     assert [row["bits per byte saved"] for row in saved] == pytest.approx([1.0, 1.0, 1.0])
     worth = {
-        row["control"]: row["extra bits per byte"] for row in shown["What the state is worth"].data
+        row["control"]: row["extra bits per byte"] for row in shown["Loss without the state"].data
     }
     assert worth == pytest.approx(dict.fromkeys(CONTROLS, 0.5))
     table = shown["Bits per byte by book"]
@@ -384,6 +388,13 @@ def test_an_older_part_that_matters_is_told_from_one_that_any_text_could_fill() 
     assert "any passage's does as well" in said
     said = words(result_of(bits, cost=0.1, shuffled=0, older_blanked=0))
     assert "Another passage's misleads, but a blank one costs nothing" in said
+
+
+def test_models_that_do_not_beat_pairs_of_bytes_are_not_ranked() -> None:
+    result = replace(result_of({"none": [2.0, 2.2], "lstm": [1.0, 1.2]}), bigram=2.1)
+    said = [part for part in page(result)[1].parts if isinstance(part, str)]
+    assert "lower is better: LSTM (1.100). Here" in said[0]
+    assert "passed by LSTM; not by no memory" in said[1]
 
 
 def test_a_diverged_training_is_said_and_left_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ import pytest
 import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
+from mnemoscope.report.claims import Claim
 from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.evolution.claims import claims
+from mnemoscope.studies.evolution.claims import claims, gates
 from mnemoscope.studies.evolution.page import page
 from mnemoscope.studies.evolution.result import (
+    FATES,
     OBJECTIVES,
+    Apart,
     ByFrequency,
     Distance,
     EvolutionResult,
@@ -26,8 +30,9 @@ from mnemoscope.studies.evolution.result import (
     Trained,
 )
 from mnemoscope.studies.evolution.study import Evolution
-from mnemoscope.studies.sentences import verdict
+from mnemoscope.studies.evolution.trivial import trivial_losses
 from mnemoscope.studies.study import Diverged
+from mnemoscope.training.run import Run
 
 SMALL: dict[str, Any] = {
     "steps": 3,
@@ -41,6 +46,7 @@ SMALL: dict[str, Any] = {
     "seeds": 2,
     "neighbours": 3,
 }
+STUDY = "evolution"
 FALLING, DIP, FLAT = (3.0, 2.5, 1.0), (3.0, 2.0, 2.8), (3.0, 3.0, 3.0)
 Sites = dict[str, tuple[float, ...]]
 AS_PUBLISHED: Sites = {"LM": FALLING, "MLM": DIP, "MT": FLAT}
@@ -58,6 +64,7 @@ def examined(token: tuple[float, ...], seed: int, masked: bool) -> Examined:
         "previous": (0.1,) * 3,
     }
     shares: Sites = dict.fromkeys(("token", "position", "left", "right"), (1.0, 0.5, 0.25))
+    fate = Apart((0.0, 0.5, 1.0), (0.1,) * 3, 3.0, (2.0, 1.5, 1.0), (0.3, 0.1))
     return Examined(
         sites=("embeddings", "layer.0.out", "layer.1.out"),
         tokens=800,
@@ -75,7 +82,13 @@ def examined(token: tuple[float, ...], seed: int, masked: bool) -> Examined:
         ceiling=0.875,
         seconds=2.0 + seed,
         valid_loss=1.0 + seed,
-        masked=Masked((0.0, 0.5, 1.0), (0.1,) * 3, 3.0) if masked else None,
+        masked=Masked((0.0, 0.5, 1.0), (0.1,) * 3, 3.0, dict.fromkeys(FATES, fate))
+        if masked
+        else None,
+        trivial={"unigram": 4.0, "bigram": 3.0},
+        probe=about,
+        cluster_entropy=(4.0,) * 3,
+        clusters=20,
     )
 
 
@@ -99,12 +112,6 @@ def made(token: Sites = AS_PUBLISHED) -> EvolutionResult:
 def part(sections: list[Section], name: str) -> Figure | Table:
     found = [one for section in sections for one in section.parts if not isinstance(one, str)]
     return next(one for one in found if one.name == name)
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> ms.Published:
-    out = tmp_path_factory.mktemp("studies") / "evolution"
-    return ms.study("evolution", out=out, jobs=1, **SMALL)
 
 
 def test_the_study_runs_and_says_which_orderings_it_saw(published):
@@ -159,50 +166,131 @@ def test_a_result_of_evolution_goes_to_json_and_back(published):
                     assert left == right
 
 
+def judged(result: EvolutionResult) -> dict[str, tuple[Claim, str]]:
+    return {claim.text: (claim, numbers) for claim, numbers in claims(result)}
+
+
+def verdicts(result: EvolutionResult) -> dict[str, str]:
+    return {text: claim.verdict for text, (claim, _) in judged(result).items()}
+
+
+def changed(result: EvolutionResult, *objectives: str, **fields: Any) -> EvolutionResult:
+    """The same with other numbers in every training of some objectives."""
+    trials = (
+        replace(one, outcome=replace(one.outcome, **fields)) if one.objective in objectives else one
+        for one in result.trials
+    )
+    return replace(result, trials=tuple(trials))
+
+
 def test_orderings_are_computed_from_the_numbers():
-    as_published = {row[0]: row[1:] for row in claims(made())}
-    assert as_published["LM loses the input with depth"] == [
-        "seen, 2 of 2",
-        "nats about the token fall from 3.00 to 1.00",
+    found = judged(made())
+    loses, numbers = found["LM loses the input with depth"]
+    assert (loses.verdict, loses.why) == ("seen", "2 (2 to 2) nats against 0.05; 2 of 2")
+    assert numbers == "3.00 at the embeddings, 1.00 on top"
+    assert verdicts(made()) == {
+        **dict.fromkeys(found, "seen"),
+        "MT changes tokens less and less": "not judged",  # of two layers, one has a layer below
+        "Rare tokens influence more": "opposite",
+    }
+    assert found["MLM builds words that are hidden from it"][0].effects == pytest.approx([1, 1])
+    assert found["MLM loses words that stand where others were"][0].effects == pytest.approx([1, 1])
+    otherwise = verdicts(made({"LM": FLAT, "MLM": FALLING, "MT": FLAT}))
+    assert otherwise["LM loses the input with depth"] == "not seen"
+    assert otherwise["MLM loses the input, then rebuilds it"] == "not seen"
+    barely = verdicts(made({"LM": (3.0, 3.0, 2.97), "MLM": DIP, "MT": FLAT}))
+    assert barely["LM loses the input with depth"] == "not seen"
+
+
+def test_every_pair_of_trainings_is_compared_with_every_other():
+    """The mean of MT – MLM is below every pair of MT – LM here, but one pair is not."""
+    whole = made()
+    far = next(one for one in whole.distances if (one.left, one.right) == ("mt-seed0", "mlm-seed0"))
+    others = tuple(one for one in whole.distances if one is not far)
+    result = replace(whole, distances=(*others, replace(far, pwcca=(0.0, 0.05, 0.62))))
+    assert np.mean(result.between("MT", "MLM")[:, -1]) < result.between("MT", "LM")[:, -1].min()
+    claim, _ = judged(result)["MT and MLM are closer than MT and LM"]
+    assert len(claim.effects) == 16
+    assert claim.verdict == "unclear"
+
+
+def test_change_by_frequency_counts_every_transition():
+    """In the second layer frequent tokens change more, in the others less."""
+    groups = ByFrequency(
+        ("rank 1–5", "rank 6–9"), {}, ((0.1, 0.3, 0.1), (0.4, 0.2, 0.4)), ((0.1,) * 3,) * 2
+    )
+    claim, numbers = judged(changed(made(), *OBJECTIVES, change_by_group=groups))[
+        "Frequent tokens change more"
     ]
-    assert as_published["LM loses more of it than MT and MLM"][0] == "seen, 2 of 2"
-    assert as_published["LM builds the output: nats about the next token rise"] == [
-        "seen, 2 of 2",
-        "1.00 at the embeddings, 2.50 on top",
-    ]
-    assert as_published["MLM loses the input, then rebuilds it"][0] == "seen, 2 of 2"
-    assert as_published["MT and MLM are closer than MT and LM"] == [
-        "seen, 4 of 4",
-        "top layer: 0.400 against 0.600",
-    ]
-    assert as_published["Seeds are closer than objectives"][0] == "seen, 3 of 3"
-    assert as_published["MT changes tokens less and less"][1] == "0.300, 0.100"
-    assert as_published["Frequent tokens change more"] == [
-        "seen, 6 of 6",
-        "0.3500 for the most frequent, 0.2000 for the rarest",
-    ]
-    assert as_published["Rare tokens influence more"] == [
-        "not seen, 0 of 6",
-        "0.4000 for the most frequent, 0.4000 for the rarest",
-    ]
-    otherwise = {row[0]: row[1] for row in claims(made({"LM": FLAT, "MLM": FALLING, "MT": FLAT}))}
-    assert otherwise["LM loses the input with depth"] == "not seen, 0 of 2"
-    assert otherwise["MLM loses the input, then rebuilds it"] == "not seen, 0 of 2"
-    assert verdict(np.array([True, False])) == "unclear, 1 of 2"
-    assert verdict([]) == "unclear, 0 of 0"
+    assert claim.effects == pytest.approx([-0.5] * 6)
+    assert claim.verdict == "opposite"
+    assert numbers.startswith("by layer 0.1000, 0.3000, 0.1000 for the most frequent")
+
+
+def test_models_that_count_words_no_better_are_not_judged():
+    lazy = changed(made(), "LM", valid_loss=3.5)
+    assert verdicts(lazy)["LM loses the input with depth"] == "not judged"
+    assert verdicts(lazy)["MT and MLM are closer than MT and LM"] == "not judged"
+    assert verdicts(lazy)["MLM loses the input, then rebuilds it"] == "seen"
+    assert [gate.passed for gate in gates(lazy)] == [True, False, True]
+    older = changed(made(), *OBJECTIVES, trivial={}, probe={}, cluster_entropy=())
+    assert set(verdicts(older).values()) == {"not judged"}
+    assert page(older)
+
+
+def test_clusters_at_their_ceiling_are_not_judged():
+    few = changed(made(), "LM", cluster_entropy=(3.2, 4.0, 4.0))
+    assert verdicts(few)["LM loses the input with depth"] == "not judged"
+    assert verdicts(few)["LM builds the output: nats about the next token rise"] == "seen"
+
+
+def test_counted_words_are_counted_as_a_plain_loop_would(published):
+    run = Run.open(published.page.parent / "runs" / "lm-seed0")
+    task, settings = run.config.task, run.config.training
+    pairs: Counter[tuple[int, int]] = Counter()
+    for step in range(settings.steps):
+        batch = task.batch(step, settings.batch, seed=settings.seed)
+        for tokens, targets in zip(batch.tokens, batch.targets, strict=True):
+            pairs.update((int(a), int(b)) for a, b in zip(tokens, targets, strict=True) if b >= 0)
+    single: Counter[int] = Counter()
+    for (_, after), times in pairs.items():
+        single[after] += times
+    total = sum(single.values()) + task.vocab
+    losses = []
+    for step in range(settings.evaluate_batches):
+        batch = task.batch(step, run.config.held_out_rows, seed=settings.seed, split="valid")
+        losses += [np.log(total / (single[int(b)] + 1)) for b in batch.targets.ravel() if b >= 0]
+    found = trivial_losses(run.config)
+    assert found["unigram"] == pytest.approx(np.mean(losses))
+    assert found["bigram"] < found["unigram"]
+    assert published.result.examined("LM")[0].trivial == pytest.approx(found)
+
+
+def test_words_hidden_replaced_kept_and_untouched_are_taken_apart(published):
+    for one in published.result.examined("LM", "MLM"):
+        apart = one.masked.apart
+        assert set(apart) == set(FATES)
+        # All hidden words are read as the same token, and kept ones as what they are.
+        assert apart["hidden"].read == pytest.approx((0.0,) * 3, abs=1e-9)
+        assert apart["kept"].read == pytest.approx(apart["kept"].word)
+        assert apart["untouched"].read == pytest.approx(apart["untouched"].word)
+        assert apart["replaced"].read[0] > apart["replaced"].word[0]
+        assert one.masked.label == apart["hidden"].word
+        assert all(len(fate.change) == 2 for fate in apart.values())
 
 
 def test_numbers_on_the_page_of_evolution_are_those_of_its_result():
     sections = page(made())
-    opening = sections[0].parts[0]
-    assert "8 were seen here, 0 in some trainings only, 1 in none" in opening
+    opening = sections[1].parts[0]
+    assert "9 are seen, 1 not judged and 1 opposite here" in sections[0].parts[2]
+    assert "LM's loss below that of bigrams: passed, by 1.5 (1 to 2)" in sections[1].parts[1]
     assert "8 wide, 2 layers deep and read sentences from a made-up grammar" in opening
     known = part(sections, "What layers know of the token read")
     assert known.data[0] == {"objective": "MT", "training": 0, "layer": 0, "value": 3.0}
     assert [row["value"] for row in known.data if row["objective"] == "LM"] == [*FALLING, *FALLING]
     assert (
         "800 tokens). Clustering with another seed moves a value by at most 0.06 nats"
-        in (sections[1].parts[0])
+        in (sections[2].parts[0])
     )
     coming = part(sections, "What layers know of the token to come")
     curve = next(one for one in coming.figure.data if one.name == "LM" and one.mode)
@@ -221,7 +309,7 @@ def test_numbers_on_the_page_of_evolution_are_those_of_its_result():
     changed = part(sections, "Change by frequency in LM")
     assert changed.data[1] == {"group": "rank 1–5", "training": 0, "layer": 2, "change": 0.3}
     assert part(sections, "Change from layer to layer").data[0]["layer"] == 1
-    assert "The 3 nearest neighbours" in sections[5].parts[0]
+    assert "The 3 nearest neighbours" in sections[6].parts[0]
     assert part(sections, "What was trained").rows[0] == ["MT", 300, 1.5, 2.5, 0]
 
 
@@ -230,9 +318,8 @@ def test_a_training_of_evolution_that_diverged_is_left_out():
     first = replace(whole.trials[0], outcome=Diverged("the loss is nan"))
     distances = tuple(one for one in whole.distances if first.run not in (one.left, one.right))
     result = replace(whole, trials=(first, *whole.trials[1:]), distances=distances)
-    assert dict(row[:2] for row in claims(result))["Seeds are closer than objectives"] == (
-        "seen, 2 of 2"
-    )
+    seeds, _ = judged(result)["Seeds are closer than objectives"]
+    assert (seeds.verdict, len(seeds.effects)) == ("seen", 2)
     sections = page(result)
     assert part(sections, "What was trained").rows[0] == ["MT", 300, 2.0, 3.0, 1]
     pairs = {row["pair"] for row in part(sections, "Distance between objectives").data}
@@ -241,7 +328,7 @@ def test_a_training_of_evolution_that_diverged_is_left_out():
 
 
 def test_wrong_options_of_evolution_are_explained():
-    with pytest.raises(UserError, match="increasing ranks"):
+    with pytest.raises(UserError, match=r"edges: .*increasing numbers"):
         Evolution.preset("quick", edges="5,2")
     with pytest.raises(UserError, match="did you mean 'layers'"):
         Evolution.preset("quick", layer=2)

@@ -14,13 +14,13 @@ import pytest
 import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.statistics import Estimate
 from mnemoscope.report.document import Figure, Table
 from mnemoscope.studies.infinite.page import page
 from mnemoscope.studies.infinite.result import (
     KINDS,
     Attached,
     Fit,
-    Gain,
     InfiniteResult,
     Measured,
     best_without_past,
@@ -78,44 +78,49 @@ def fit(own: float, none: float, other: float, unsure: float) -> Fit:
     over_none, over_other = none - own, other - own
     return Fit(
         {"own": (own, own), "none": (none, none), "other": (other, math.nan)},
-        Gain(over_none, over_none - unsure, over_none + unsure),
-        Gain(over_other, over_other - unsure, over_other + unsure),
+        Estimate(over_none, over_none - unsure, over_none + unsure),
+        Estimate(over_other, over_other - unsure, over_other + unsure),
         bytes=40,
         windows=9,
     )
 
 
 def test_the_infinite_page_says_and_draws_the_numbers_of_the_result() -> None:
-    def attached(*unsure: float) -> Attached:
+    def attached(*unsure: float, trivial: float | None = 1.6) -> Attached:
         seeds = [
-            Measured({kind: fit(1.0 - 0.1 * seed, 1.5, 2.0, one) for kind in KINDS})
+            Measured({kind: fit(1.0 - 0.1 * seed, 1.5, 2.0, one) for kind in KINDS}, trivial)
             for seed, one in enumerate(unsure)
         ]
         return Attached(tuple(seeds))
 
-    result = InfiniteResult(12, 3, 3, 8, attached(0.1, 0.55), attached(1.05, 1.15))
+    result = InfiniteResult(12, 3, 3, 8, attached(0.1, 0.55), attached(1.05, 1.15, trivial=1.4))
     again = from_plain(InfiniteResult, json.loads(json.dumps(to_plain(result))))
     assert repr(again) == repr(result)  # nan equals nothing
-    texts, topics = page(result)
+    lead, texts, topics = page(result)
     said = "\n".join(part for part in texts.parts if isinstance(part, str))
     best = np.mean(best_without_past(12, 3, 3)[1:])
     assert f"allows by itself is {best:.2f}. With ∞-former's signal the loss is 0.95" in said
-    assert "0.95 (0.90 to 1.00): better than anything without a past can be in all of 2" in said
-    assert "∞-former's signal: the own past saves +0.550 (+0.500 to +0.600) nats" in said
-    assert "over none, surely in all of 2 seeds, and +1.050 (+1.000 to +1.100) over" in said
-    assert "9 windows of the other half are read. No use of the signal could be" in topics.parts[0]
-    assert "over none, surely in 0 of 2 seeds" in str(topics.parts[1])
-    (figure,) = (part for part in texts.parts if isinstance(part, Figure))
+    claims, table = (part for part in texts.parts if isinstance(part, Table))
+    bound, over_none, over_other = claims.rows[:3]
+    assert bound[:2] == ["∞-former's signal: better than anything without a past can be", "seen"]
+    # Intervals end at 0.4 and 0.05 over none, and at 0.9 and 0.55 over another text's past.
+    assert over_none[1:3] == ["seen", "0.225 (0.05 to 0.4) nats against 0.01; 2 of 2"]
+    assert over_none[3] == "+0.550 (+0.500 to +0.600) nats per token"
+    assert over_other[1] == "seen"
+    assert "9 windows of the other half are read." in str(topics.parts[0])
+    (unjudged, _) = (part for part in topics.parts if isinstance(part, Table))
+    assert {row[1] for row in unjudged.rows} == {"not judged"}
+    assert "passed by 0 of 2, by -0.1" in str(unjudged.rows[0][2])
+    (figure,) = (part for part in lead.parts if isinstance(part, Figure))
     own = [row for row in figure.data if row["past"] == "its own past"]
     assert [(r["seed"], r["position"], r["loss"]) for r in own] == [
         (0, 2, 1.0), (0, 3, 1.0), (1, 2, 0.9), (1, 3, 0.9),
     ]  # fmt: skip
     assert list(figure.figure.data[-1].y) == pytest.approx(best_without_past(12, 3, 3)[1:])
-    (table,) = (part for part in texts.parts if isinstance(part, Table))
     assert len(table.rows) == len(KINDS)
     assert table.rows[0][:3] == ["∞-former's signal", pytest.approx(0.95), 1.5]
     assert table.rows[0][4:] == [pytest.approx(0.55), pytest.approx(1.05), 40]
-    for one, other in zip(page(again), (texts, topics), strict=True):
+    for one, other in zip(page(again), (lead, texts, topics), strict=True):
         assert [p for p in one.parts if isinstance(p, str)] == [
             p for p in other.parts if isinstance(p, str)
         ]
@@ -161,10 +166,10 @@ def test_a_small_model_that_was_changed_is_trained_again(folder: Path, tmp_path:
     assert weights.stat().st_mtime_ns == mark
     for damage in (true[:-1], bytes([true[0] ^ 1]) + true[1:]):
         weights.write_bytes(damage)
-        with collected() as notices:
+        with collected() as said:
             small_model(home, steps=2)
         assert weights.read_bytes() == true
-        assert "the small model is trained again" in notices[0]
+        assert "the small model is trained again" in said.notices[0]
     (home / "sealed.json").write_bytes(b"\xff")
     small_model(home, steps=2)
     # A folder without a seal is of an older version, or was cut off.

@@ -13,7 +13,7 @@ import pytest
 
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.lenses.retention.result import Cost, Points
-from mnemoscope.report.document import Figure, Section, Table
+from mnemoscope.report.document import Figure, Finding, Section, Table
 from mnemoscope.studies.retention.page import age_range, page
 from mnemoscope.studies.retention.result import (
     Examined,
@@ -111,11 +111,11 @@ def test_the_page_says_and_draws_the_numbers_of_the_result() -> None:
     sections = page(result)
     said = told(sections)
     assert [one.title for one in sections] == [
-        "What is left, by age",
+        "What was found",
         "Bits for bytes",
         "More to keep, and values that change",
         "What it costs to go on",
-        "Is the order stable?",
+        "Who before whom, and in every seed?",
         "The learning rate decides",
         "Controls and limits",
     ]
@@ -168,10 +168,95 @@ def test_a_result_without_nan_comes_back_equal() -> None:
     assert from_plain(RetentionResult, json.loads(json.dumps(to_plain(result)))) == result
 
 
+def findings(result: RetentionResult) -> list[str]:
+    """The sentences that a page leads with, and that it is a finding that holds them."""
+    lead = page(result)[0]
+    assert isinstance(lead, Finding)
+    return [part for part in lead.parts if isinstance(part, str)]
+
+
+def test_the_page_leads_with_who_recalls_most_within_training_beyond_it_and_per_byte() -> None:
+    said = findings(made({"a": [2.0, 1.0], "b": [0.5, 0.25]}, {"a": 64, "b": 16}))
+    # Half of the bits is left at age 4, nothing at 16; a twentieth of 3 bits is the least.
+    assert said == [
+        "After 4 tokens, the oldest age seen in training, A recalls most, 0.75 of 3 bits; with the "
+        "state emptied after the last write, no memory recalls more than 0.00.",
+        "After 16 tokens, beyond all training, no memory recalls as much as 0.15 bits.",
+        "Per byte carried, A recalls most: 3.0 bits of an episode in 64 bytes; A recalls the most "
+        "of all, 3.0 bits, from 64 bytes.",
+    ]
+
+
+def test_a_lead_that_seeds_do_not_agree_on_is_not_claimed() -> None:
+    first = findings(made({"a": [2.0, 1.0], "b": [1.5, 1.0], "c": [0.0, 2.0], "d": [0.2, 0.2]}))[0]
+    assert "A, B cannot" not in first
+    assert "A and B recall most, 0.62 to 0.75 of 3 bits, and cannot be told apart" in first
+    # Its first seed has not learnt the task.
+    second = findings(made({"a": [2.0, 1.0], "b": [1.5, 1.0], "c": [0.0, 2.0]}))[1]
+    assert second.endswith("; C did not learn the task.")
+
+
+def test_of_memories_that_learnt_nothing_nothing_is_said() -> None:
+    assert findings(made({"a": [0.1, 0.0], "b": [0.0, 0.0]})) == [
+        "No memory has learnt the task: at age 1 none recalls more than 0.15 of 3 bits in every "
+        "seed."
+    ]
+
+
+def test_a_study_in_which_every_training_diverged_says_so() -> None:
+    whole = made({"a": [2.0], "b": [1.0]})
+    lost = tuple(replace(one, found=Diverged("nan")) for one in whole.trials)
+    assert told(page(replace(whole, trials=lost))).startswith("Every training diverged")
+
+
+def beside(result: RetentionResult) -> RetentionResult:
+    shipped = made({"a": [2.8, 2.6], "z": [1.0, 1.0]})
+    return replace(result, shipped=shipped, shipped_on="2026-11-16")
+
+
+def test_the_shipped_result_is_shown_until_the_run_is_whole_and_its_curves_join_it() -> None:
+    whole = made({"a": [2.0, 1.0], "b": [0.5, 0.25]})
+    nothing = beside(replace(whole, memories=(), trials=()))
+    some = beside(replace(whole, trials=whole.trials[:3]))
+    for result, done in ((nothing, 0), (some, 3)):
+        said = findings(result)
+        assert "the full study that is shipped with mnemoscope, made on 2026-11-16" in said[0]
+        assert f"{done} of 8 trainings are done, and their curves join it." in said[0]
+        # The sentences that follow are of the shipped result.
+        assert "A recalls most, 1.35 of 3 bits" in said[1]
+
+    def drawn(result: RetentionResult) -> dict[str, Any]:
+        lead = figures(page(result)[:1])["Recall against age"]
+        return {line.name: numbers(line.y) for line in lead.figure.data if line.name}
+
+    assert set(drawn(nothing)) == {"<i>A</i>", "<i>Z</i>"}
+    # Seed 0 of A alone, at its best rate so far.
+    assert set(drawn(some)) == {"A", "<i>A</i>", "<i>Z</i>"}
+    np.testing.assert_allclose(drawn(some)["A"], [1.5, 0.75, 0.0])
+    np.testing.assert_allclose(drawn(some)["<i>A</i>"], [2.7, 1.35, 0.0])
+    data = figures(page(some)[:1])["Recall against age"].data
+    assert {row["model"] for row in data} == {"A", "A, shipped", "Z, shipped"}
+
+
+def test_a_run_that_is_whole_speaks_for_itself_and_says_how_far_it_is_from_the_shipped() -> None:
+    result = beside(made({"a": [2.0, 1.0], "b": [0.5, 0.25]}))
+    said = findings(result)
+    assert "A recalls most, 0.75 of 3 bits" in said[0]
+    assert said[2] == (
+        "At age 4, A is 0.60 bits from the result of the full study that is shipped with "
+        "mnemoscope, made on 2026-11-16."
+    )
+    assert "Trainings that diverged: 0 of 8." in told(page(result))
+    alone = replace(result, shipped=made({"z": [1.0]}))
+    assert len(findings(alone)) == 2
+    assert from_plain(RetentionResult, json.loads(json.dumps(to_plain(result)))) == result
+
+
 def test_a_page_that_is_not_whole_says_what_is_missing() -> None:
     whole = made({"a": [2.0, 1.0], "b": [0.5]})
     some = page(replace(whole, trials=whole.trials[:3]))
-    assert some[0].title == "Not finished"
+    assert [one.title for one in some[:2]] == ["What was found", "Not finished"]
+    assert some[0].parts[0] == "This is not the end: 3 of 7 trainings are done."
     assert "3 of 7 trainings are done" in told(some)
     assert "Seeds behind every curve: 2. Nothing is known yet of B." in told(some)
     assert "there is one seed only" in told(page(made({"a": [2.0], "b": [0.5]})))
@@ -197,6 +282,12 @@ def test_a_rate_that_diverged_is_not_chosen() -> None:
     assert result.lr(memory) == 0.5
     assert "Trainings that diverged: 1 of 3." in told(page(result))
     assert math.isnan(replace(whole, trials=()).lr(memory))
+
+
+def test_a_memory_that_recalls_nothing_is_not_ranked() -> None:
+    said = told(page(made({"a": [2.0, 1.0], "b": [0.5, 0.0]})))
+    assert "passed by A; not by B" in said
+    assert "Bits recalled at age 4, the oldest age seen in training: A (0.75)." in said
 
 
 def test_the_front_holds_those_that_nobody_beats() -> None:

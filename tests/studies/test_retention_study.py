@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from watched_page import Watched
 
 import mnemoscope as ms
 from mnemoscope import publish
@@ -78,11 +79,9 @@ def test_all_sizes_and_seeds_are_trained_at_the_rate_with_the_lowest_held_out_lo
         assert chosen == {(s.value, seed) for s in memory.sizes for seed in range(config.seeds)}
 
 
-def test_pages_on_the_way_say_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def shown_pages(monkeypatch: pytest.MonkeyPatch, report: Path) -> list[tuple[RetentionResult, str]]:
+    """Every result that is drawn from now on, with the page that was there before."""
     shared: list[tuple[RetentionResult, str]] = []
-    report = tmp_path / "a" / "report.html"
 
     def drawn(result: RetentionResult) -> Any:
         shared.append((result, report.read_text() if report.is_file() else ""))
@@ -90,19 +89,67 @@ def test_pages_on_the_way_say_what_is_missing(
 
     monkeypatch.setattr(publish, "SHOW_EVERY", 0)
     monkeypatch.setattr(RetentionStudy, "page", staticmethod(drawn))
+    return shared
+
+
+def test_pages_on_the_way_say_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = shown_pages(monkeypatch, tmp_path / "a" / "report.html")
     # By names that older versions had for a memory and an option.
     old: dict[str, Any] = {"memories": "gru,cache", "token_widths": "8", "kept": "8", "widths": "8"}
     ms.study("retention", "smoke", out=tmp_path / "a", jobs=1, **old)
     monkeypatch.undo()
     assert len(shared) == 2 * (2 + 1) + 1
     first, last = page(shared[0][0]), page(shared[-1][0])
-    said = str(first[0].parts[0])
-    assert first[0].title == "Not finished"
+    said = str(first[1].parts[0])
+    assert first[1].title == "Not finished"
     assert "1 of 6 trainings are done" in said
     assert "Nothing is known yet of Transformer-XL" in said
     assert "1 of 6 trainings are done" in shared[1][1]
     assert "2 of 6 trainings are done" in shared[2][1]
     assert all(section.title != "Not finished" for section in last)
+
+
+def test_the_demo_shows_the_shipped_page_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = shown_pages(monkeypatch, tmp_path / "a" / "report.html")
+    small: dict[str, Any] = {
+        "memories": "gru",
+        "widths": "8",
+        "steps": 2,
+        "seeds": 1,
+        "episodes": 8,
+        "batch": 4,
+    }
+    done = ms.study("retention", "demo", out=tmp_path / "a", jobs=1, learning_rates="0.01", **small)
+    monkeypatch.undo()
+    (first, before), (second, at_once), *_ = shared
+    assert (len(first.trials), before) == (0, "")
+    assert "Shown is the result of the full study that is shipped with mnemoscope" in at_once
+    assert "of this run 0 of 1 trainings are done" in at_once
+    assert "&lt;i&gt;GRU" not in at_once
+    # One training later its curve stands beside those that are shipped.
+    assert [one.memory for one in second.trials] == ["gru"]
+    final = done.page.read_text()
+    assert "bits from the result of the full study that is shipped with mnemoscope" in final or (
+        "No memory has learnt the task" in final
+    )
+    curves = (tmp_path / "a" / "figures" / "recall-against-age.csv").read_text()
+    assert "GRU, shipped" in curves
+    assert "\nGRU," in curves
+
+
+def test_the_demo_is_small_and_asks_what_the_full_study_asked() -> None:
+    demo, full = RetentionStudy.preset("demo"), RetentionStudy.preset("quick")
+    assert set(demo.memories) <= set(full.memories)
+    assert all(len(demo.sizes(name)) == 1 for name in demo.memories)
+    assert demo.sizes("gru") == full.sizes("gru")[1:2]
+    assert demo.sizes("infinite") == full.sizes("infinite")[1:2]
+    assert demo.model("infinite", 16) == full.model("infinite", 16)
+    assert demo.asked() == full.asked()
+    assert demo.task() == full.task()
 
 
 def test_retention_cut_off_goes_on_to_the_same_result(published: Published, tmp_path: Path) -> None:
@@ -165,7 +212,7 @@ def test_retention_refuses_options_before_anything_runs(tmp_path: Path) -> None:
         ("memories", "stiky"): r"unknown memory 'stiky'.*'sticky'",
         ("memories", "gru,gru"): "named twice",
         ("pairs", 20): "too short",
-        ("lengths", "32,8"): "lengths must be increasing",
+        ("lengths", "32,8"): "lengths: must be increasing",
         ("ages", "30,40"): "ages must begin below length=24",
         ("token_widths", "5"): "width 5 is not a multiple of heads 2",
     }
@@ -188,13 +235,8 @@ def test_presets_have_enough_seeds_rates_and_sizes() -> None:
 def test_the_retention_page_opens_and_draws_every_figure(
     published: Published, browser: Browser, width: int
 ) -> None:
-    troubles: list[str] = []
-    asked: list[str] = []
-    tab = browser.new_page(viewport={"width": width, "height": 800})
-    tab.set_default_timeout(120_000)  # a busy machine is no failure
-    tab.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
-    tab.on("pageerror", lambda error: troubles.append(str(error)))
-    tab.on("request", lambda request: asked.append(request.url))
+    watched = Watched()
+    tab = watched.watch(browser.new_page(viewport={"width": width, "height": 800}))
     tab.goto(published.page.absolute().as_uri())
     tab.locator(".plot .main-svg").last.wait_for()
     plots = tab.locator(".plot")
@@ -202,6 +244,5 @@ def test_the_retention_page_opens_and_draws_every_figure(
     assert all(plots.nth(at).locator(".main-svg").count() for at in range(plots.count()))
     assert plots.first.locator("g[class^=legend]").count() >= 4
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    assert troubles == []
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     tab.close()
+    watched.assert_quiet()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from mnemoscope.data.sorting import Sorting
 from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.sizes import count
 from mnemoscope.studies.sorting.attention import measure_attention
+from mnemoscope.studies.sorting.contestants import ABLATION
 from mnemoscope.studies.sorting.measure import free_running
-from mnemoscope.studies.sorting.oracles import chance, counting_oracle
+from mnemoscope.studies.sorting.oracles import chance, counting_oracle, in_sight
 from mnemoscope.studies.sorting.page import page
 from mnemoscope.studies.sorting.result import (
     PARTS,
@@ -26,12 +28,15 @@ from mnemoscope.studies.sorting.result import (
     SortingModel,
     SortingResult,
     SortingTrial,
+    Sweep,
+    Swept,
+    best_rate,
 )
-from mnemoscope.studies.sorting.study import VARIANTS, SortingStudy
+from mnemoscope.studies.sorting.study import SortingStudy
 from mnemoscope.studies.study import Diverged
 from mnemoscope.training.run import Run
 
-CONTENDERS = ("transformer_xl", "compressive", *VARIANTS)
+CONTENDERS = ("transformer_xl", "compressive", "fixed", "sticky", "equal")
 
 TINY: dict[str, Any] = {
     "symbols": 4,
@@ -41,7 +46,11 @@ TINY: dict[str, Any] = {
     "heads": 2,
     "segment": 8,
     "carried": 8,
+    "curriculum": (16,),
+    "curriculum_steps": 1,
     "steps": 3,
+    "learning_rates": (1e-3, 3e-3),
+    "sweep_steps": 2,
     "batch": 4,
     "seeds": 2,
     "episodes": 8,
@@ -99,7 +108,15 @@ def test_attention_by_age_is_a_distribution_and_a_cache_ends(
 ) -> None:
     folder, _ = finished
     for name in CONTENDERS:
-        model = Run.open(folder / "runs" / f"{name}-32-seed0").model()
+        (home,) = folder.glob(f"runs/{name}-32-lr*-seed0")
+        model = Run.open(home).model()
+        inside = measure_attention(model, Sorting.make(symbols=4, length=66), 4, 8)
+        assert inside is not None
+        assert len(inside.by_age) == 9
+        assert sum(inside.by_age) == pytest.approx(1)
+        if name == "transformer_xl":  # the two tokens before the answers, and the queue
+            assert inside.by_age[1] > 0
+            assert sum(inside.by_age[:2]) == pytest.approx(1)
         seen = measure_attention(model, Sorting.make(symbols=4, length=64), 4, 8)
         assert seen is not None
         by_age = np.array(seen.by_age)
@@ -122,9 +139,45 @@ def test_attention_by_age_is_a_distribution_and_a_cache_ends(
 def test_counting_oracles_are_where_simulation_put_them(
     length: int, tokens: int, expected: float
 ) -> None:
-    assert counting_oracle(Sorting.make(length=length), tokens, 200) == pytest.approx(
-        expected, abs=0.025
-    )
+    task = Sorting.make(length=length)
+    assert counting_oracle(task, [tokens] * task.symbols, 200) == pytest.approx(expected, abs=0.025)
+
+
+@pytest.mark.parametrize(
+    ("length", "sight"), [(32, [8] * 3), (35, [11] * 3), (38, [14, 14, 6]), (5, [5] * 3)]
+)
+def test_a_window_is_what_attention_over_a_cache_takes_in(length: int, sight: list[int]) -> None:
+    """One layer, segments of 8, a cache of 8: older tokens change no answer, the oldest seen do."""
+    task = Sorting.make(symbols=3, length=length)
+    assert in_sight(task, 8, 8) == sight
+    torch.manual_seed(0)
+    model = ms.build("transformer_xl", vocab=4, width=8, heads=2, layers=1, mem_len=8).eval()
+    tokens = torch.from_numpy(task.batch(0, 1, seed=0).tokens)
+
+    def answers(place: int | None) -> torch.Tensor:
+        read = tokens.clone()
+        if place is not None:
+            read[0, place] = (read[0, place] + 1) % 3
+        state: Any = None
+        logits: list[torch.Tensor] = []
+        with torch.no_grad():
+            for part in read.split(8, 1):
+                out = model(part, state)
+                state, logits = out.state, [*logits, out.logits]
+        return torch.cat(logits, 1)[0, length:]
+
+    whole = answers(None)
+    for answer, seen in enumerate(sight):
+        assert not torch.equal(answers(length - seen)[answer], whole[answer])
+        if seen < length:
+            assert torch.equal(answers(length - seen - 1)[answer], whole[answer])
+
+
+def test_streams_end_inside_a_segment_as_in_the_paper() -> None:
+    for preset in SortingStudy.presets:
+        study = SortingStudy.preset(preset)
+        for length in (*study.trained, *study.tested):
+            assert 0 < length % study.segment <= study.segment - study.symbols
 
 
 def test_guessing_among_what_is_left_gives_chance() -> None:
@@ -189,12 +242,68 @@ def result_by_hand() -> SortingResult:
         counting_all=(1.0, 0.99, 0.98),
         counting_window=(0.7, 0.65, 0.5),
         models={
-            "transformer_xl": SortingModel("Transformer-XL", 100, 512),
-            "equal": SortingModel("∞-former, equal shares", 120, 528),
+            "transformer_xl": SortingModel("Transformer-XL", 100, 512, (0.7, 0.65, 0.5)),
+            "equal": SortingModel("∞-former, equal shares", 120, 528, (0.5, 0.45, 0.4)),
             "lstm": SortingModel("LSTM", 90, 64),
         },
         trials=tuple(trials),
+        windows=(8, 12, 12),
     )
+
+
+def ablated_by_hand() -> SortingResult:
+    """The same with a variant, its rates, and attention after the longest stream."""
+    result = result_by_hand()
+    models = dict(result.models)
+    models["gate"] = SortingModel("∞-former, gate", 130, 528, (), 6e-3, "gate")
+    models["equal"] = replace(models["equal"], lr=3e-3)
+    trials = [
+        replace(one, outcome=replace(one.outcome, afar=one.outcome.attention))
+        for one in result.trials
+        if isinstance(one.outcome, Examined)
+    ]
+    trials += [
+        replace(one, model="gate", outcome=replace(one.outcome, forced=(0.9, 0.9, 0.4 + one.seed)))
+        for one in trials
+        if one.model == "equal" and isinstance(one.outcome, Examined)
+    ]
+    swept = (
+        Swept("equal", 3e-3, Sweep(1.5)),
+        Swept("equal", 6e-3, Diverged("nan")),
+        Swept("gate", 3e-3, Sweep(1.7)),
+        Swept("gate", 6e-3, Sweep(1.6)),
+    )
+    return replace(
+        result, models=models, trials=tuple(trials), swept=swept, steps=9, sweep_steps=4,
+        curriculum=(4, 8), curriculum_steps=3,
+    )  # fmt: skip
+
+
+def test_the_page_says_how_it_was_trained_and_what_an_option_is_worth() -> None:
+    result = ablated_by_hand()
+    assert [best_rate(result.swept, name) for name in ("equal", "gate", "lstm")] == [
+        3e-3,
+        6e-3,
+        None,
+    ]
+    assert from_plain(SortingResult, json.loads(json.dumps(to_plain(result)))) == result
+    sections = page(result)
+    said = " ".join(part for one in sections for part in one.parts if isinstance(part, str))
+    assert "3 steps each of 4 then 8 tokens" in said
+    assert "Chosen: ∞-former, equal shares 0.003, ∞-former, gate 0.006." in said
+    tables = parts_of(sections, Table)
+    assert tables["Loss by learning rate"].rows[1] == ["∞-former, equal shares", 1.5, np.inf]
+    assert tables["Options"].rows == [
+        ["gate", "gate", "0.90 (0.40 to 1.40)", pytest.approx(0.25)],
+    ]
+    assert "at least 0.02 better: gate; worse: none." in said
+    bars = parts_of(sections, Figure)["Ablation"].data
+    assert [row["accuracy"] for row in bars if row["variant"] == "gate"] == [0.9, 0.9, 0.4, 1.4]
+    # Trained at 16, read at 32: the oldest half is older than anything was in training.
+    assert "of which the oldest 50% are older" in said
+    claims = {row[0]: row[1] for row in tables["What is claimed, trained at 16"].rows}
+    assert claims["Transformer-XL is ahead at 8, as in the paper"] == "not judged"
+    assert claims["∞-former is ahead at 32, as in the paper"] == "not judged"
 
 
 def parts_of(sections: list[Section], kind: type) -> dict[str, Any]:
@@ -218,10 +327,25 @@ def test_the_page_says_the_numbers_of_its_result() -> None:
     sections = page(result_by_hand())
     said = " ".join(part for one in sections for part in one.parts if isinstance(part, str))
     # At 16, the trained length: 0.825, 0.375, and 0.35 with a diverged seed at chance.
-    assert "at 16: ∞-former, equal shares (0.82) > Transformer-XL (0.38) ≈ LSTM (0.35)" in said
-    assert "after 32: ∞-former, equal shares (0.65) > Transformer-XL (0.32) ≈ LSTM (0.25)" in said
-    assert "“∞-former, equal shares” answered better than one who counts the last 12" in said
-    assert "“Transformer-XL” and “LSTM” did not." in said
+    best = "∞-former, equal shares"
+    orders = [
+        f"after 16 tokens: {best} (0.82); not passed: Transformer-XL (0.38), LSTM (0.35)",
+        f"after 32 tokens: {best} (0.65); not passed: Transformer-XL (0.32), LSTM (0.25)",
+    ]
+    assert "; ".join(orders) in said
+    assert "one model is seen to remember more than a window: ∞-former (equal shares)" in said
+    claims = parts_of(sections, Table)["What is claimed, trained at 16"].rows
+    verdicts = {str(row[0]): row[1:] for row in claims}
+    assert verdicts[
+        "∞-former, equal shares remembers more than the last 8 to 12 tokens, at 16"
+    ] == [
+        "seen",
+        "0.175 (0.15 to 0.2) against 0.02; 2 of 2",
+    ]
+    failed = verdicts["Transformer-XL remembers more than the last 8 to 12 tokens, at 16"]
+    assert failed[0] == "not judged"
+    gate = "Transformer-XL reaches its own window's line, to 0.02 (0.63): passed by 0 of 2"
+    assert gate in str(failed[1])
     assert "between 64 and 528 bytes" in said
     assert "not of one size" in said
     assert "older half of the stream: Transformer-XL 10%, ∞-former, equal shares 60%" in said
@@ -232,7 +356,7 @@ def test_the_page_says_the_numbers_of_its_result() -> None:
         row["accuracy"] for row in rows if row["model"] == "Transformer-XL" and row["length"] == 8
     ]
     assert values == [0.5, 0.6]
-    assert [row["accuracy"] for row in rows if row["model"] == "counts the last 12"] == [
+    assert [row["accuracy"] for row in rows if row["model"] == "counts the last 8 to 12"] == [
         0.7,
         0.65,
         0.5,
@@ -251,6 +375,7 @@ def test_a_diverged_training_counts_as_chance() -> None:
 @pytest.mark.parametrize("name", MEMORIES)
 def test_any_memory_takes_part_by_its_own_name(name: str, tmp_path: Path) -> None:
     options = {**TINY, "memories": (name,), "seeds": 1, "steps": 1, "episodes": 2}
+    options["learning_rates"] = (1e-3,)
     result = ms.study("sorting", out=tmp_path / "study", jobs=1, **options).result
     assert result.models[name].state_bytes > 0
     assert len(result.examined(name, 32)) == 1
@@ -276,5 +401,5 @@ def test_mistyped_options_of_sorting_are_said_before_anything_runs(
 def test_every_contender_of_every_preset_can_be_built() -> None:
     for preset in SortingStudy.presets:
         study = SortingStudy.preset(preset)
-        for name in CONTENDERS:
-            assert count(study._config(name, study.trained[0], 0).model) > 0
+        for name in {*CONTENDERS, *ABLATION}:
+            assert count(study._model(name)) > 0

@@ -14,6 +14,7 @@ import pytest
 import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
+from mnemoscope.data import grammar
 from mnemoscope.report.document import Figure, Table
 from mnemoscope.studies.study import Diverged, Sized
 from mnemoscope.studies.translation.page import page
@@ -25,7 +26,6 @@ from mnemoscope.studies.translation.result import (
     Scored,
     Trained,
     TranslationResult,
-    best_rate,
 )
 from mnemoscope.studies.translation.sentences import fall, ranking, rates
 from mnemoscope.studies.translation.study import TranslationStudy
@@ -47,7 +47,7 @@ def scored(short: float, long: float, spread: float = 2.0, valid_loss: float = 1
         LengthGroup(20.0, 10, long, spread, 3.0, 2560.4),
     )
     both = (short + long) / 2
-    return Scored(both, spread, 50.0, 1.25, ("tok:13a",), lengths, ("a", "b"), valid_loss, 3.0)
+    return Scored(both, spread, 50.0, 1.25, ("tok:13a",), lengths, valid_loss, 3.0)
 
 
 def made(**changes: Any) -> TranslationResult:
@@ -76,6 +76,7 @@ def made(**changes: Any) -> TranslationResult:
         },
         trials=tuple(trials),
         examples=(Example("one", "eins"), Example("two", "zwei")),
+        said={"vector": ("a", "b"), "bahdanau": ("c", "d")},
         cross_attention={
             "bahdanau": CrossAttention(
                 ("▁two", "∎"), ("▁zwei", "∎"), ((0.75, 0.25), (0, 1)), 0.8, 0.5
@@ -120,11 +121,17 @@ def test_a_page_is_drawn_from_the_result_alone():
 
 
 def test_bleu_and_bands_on_the_page_are_those_of_the_seeds():
-    opening, falling, figure, table = parts(made(), "BLEU against length")
+    first, lost, carried, figure = parts(made(), "What was found")
+    assert "20 words, Bahdanau attention scores highest, 90.0 BLEU, and one vector 10.0" in first
+    assert "one vector loses 89% of its BLEU, Bahdanau attention loses 2% of its BLEU" in lost
+    assert "one vector 640 to 2,560" in carried
+    opening, table = parts(made(), "The whole test part")
     assert "learnt from 300 pairs of a made-up language pair" in opening
+    gates, orders, falling = parts(made(), "Who before whom")
     # Seeds 92, 92, 92 and 90, 91, 92 meet; 89, 90, 91 and 10 do not.
-    assert "(5 words): Bahdanau attention (92.0) ≈ one vector (91.0)." in opening
-    assert "(20 words): Bahdanau attention (90.0) > one vector (10.0)." in opening
+    assert "(5 words): Bahdanau attention (92.0) ≈ one vector (91.0)." in orders
+    assert "(20 words): Bahdanau attention (90.0) > one vector (10.0)." in orders
+    assert "passed by one vector, Bahdanau attention." in str(gates)
     assert (
         "One vector goes from 91.0 at 5 words to 10.0 at 20 (11% of its best): it falls" in falling
     )
@@ -144,12 +151,16 @@ def test_one_training_has_the_bootstrapped_band():
     trials = tuple(one for one in made().trials if one.seed == 0)
     result = made(trials=trials)
     # 92 ± 2 and 90 ± 2 meet, 91 ± 2 and 10 ± 2 do not.
-    assert ranking(result, 0) == "Bahdanau attention (92.0) ≈ one vector (90.0)"
-    assert ranking(result, 1) == "Bahdanau attention (91.0) > one vector (10.0)"
+    both = ["Bahdanau attention", "one vector"]
+    assert ranking(result, 0, both) == "Bahdanau attention (92.0) ≈ one vector (90.0)"
+    assert ranking(result, 1, both) == "Bahdanau attention (91.0) > one vector (10.0)"
     assert "no fall outside the band" in fall(result, "bahdanau")
     assert fall(result, "vector").endswith("it falls")
     assert np.allclose(result.bleu("vector"), [[88, 8], [90, 10], [92, 12]])
-    figure, table = parts(result, "BLEU against length")[2:]
+    figure, table = (
+        parts(result, "What was found")[-1],
+        parts(result, "The whole test part")[-1],
+    )
     assert isinstance(figure, Figure)
     assert "bootstrap" in figure.caption
     assert isinstance(table, Table)
@@ -180,12 +191,10 @@ def test_attention_and_dependence_are_drawn_from_their_numbers():
     assert "What each position can see" not in [one.title for one in page(made(dependence=None))]
 
 
-def test_the_best_rate_is_chosen_and_said():
+def test_the_best_rate_is_said():
     result = made()
-    assert best_rate(result.trials, "vector") == 2e-3
-    assert best_rate(result.trials, "luong") == 4e-3
     assert "one vector 0.002, Bahdanau attention 0.004" in rates(result)
-    assert "Of the best rates, that of Bahdanau attention is the highest tried" in rates(result)
+    assert "Of these, that of Bahdanau attention is the highest tried" in rates(result)
     assert "that of Luong attention is the highest tried" in rates(result)
     table = parts(result, "The learning rate")[1]
     assert isinstance(table, Table)
@@ -193,7 +202,24 @@ def test_the_best_rate_is_chosen_and_said():
     assert table.rows[-1] == ["Luong attention", "0.004", None, "the loss is nan"]
     translations = parts(result, "Read for yourself")[0]
     assert isinstance(translations, Table)
-    assert translations.rows == [["one", "eins", "a", "a"], ["two", "zwei", "b", "b"]]
+    assert translations.rows == [["one", "eins", "a", "c"], ["two", "zwei", "b", "d"]]
+
+
+def test_the_translation_study_takes_validation_and_test_from_files(tmp_path: Path):
+    pairs = [f"{one.source}\t{one.target}" for one in grammar.sentences(300, 1)]
+    files = {"corpus": pairs[:250], "valid": pairs[250:280], "test": [*pairs[280:], pairs[0]]}
+    for name, lines in files.items():
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    paths = {name: str(tmp_path / f"{name}.tsv") for name in files}
+    (tmp_path / "own.tsv").write_text("the dog sees\tla\n")
+    paths["shown"] = str(tmp_path / "own.tsv")
+    options = {**SMALL, "models": ("vector",), "seeds": 1, "learning_rates": (1e-3,), **paths}
+    done = ms.study("translation", out=tmp_path / "s", jobs=1, **options)
+    assert done.result.pairs == {"train": 249, "valid": 30, "test": 21}
+    assert done.result.overlap == 1
+    assert done.result.examples == (Example("the dog sees", "la"),)
+    assert len(done.result.said["vector"]) == 1
+    assert "was among them (1 pairs were left out for that)" in done.page.read_text()
 
 
 def test_the_translation_study_from_end_to_end(tmp_path: Path):
@@ -243,7 +269,7 @@ def test_a_translator_that_is_named_by_its_path_takes_part(tmp_path: Path):
 
 
 def test_wrong_options_of_the_translation_study_are_explained(tmp_path: Path):
-    with pytest.raises(UserError, match="increasing numbers of words"):
+    with pytest.raises(UserError, match=r"ends: .*increasing numbers"):
         TranslationStudy.preset("quick", ends="9,6")
     with pytest.raises(UserError, match="unknown translator 'vectr'; did you mean 'vector'"):
         ms.study("translation", out=tmp_path / "s", jobs=1, models="vectr", **SMALL)

@@ -45,6 +45,9 @@ class Rememberer(nn.Module):
         logits = self.sure * F.one_hot(first, self.outputs).float()
         return Answer(logits[:, None].expand(-1, tokens.shape[1], -1), FirstToken(first))
 
+    def prefill(self, tokens: Tensor, state: FirstToken | None = None) -> FirstToken:
+        return self(tokens, state).state
+
 
 @pytest.mark.parametrize("segment", [None, 1, 2, 4, 99])
 def test_a_model_that_knows_the_answer(segment: int | None) -> None:

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.progress import progress
-from mnemoscope.core.registry import MEMORIES
+from mnemoscope.core.registry import KINDS, MEMORIES, find
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.training import checkpoint, machine
-from mnemoscope.training.config import RunConfig
-from mnemoscope.training.loop import make_optimizer, train
+from mnemoscope.training.config import RunConfig, Training
+from mnemoscope.training.loop import resume, train
+from mnemoscope.training.optimizer import make_optimizer
 from mnemoscope.training.run import Run
 from mnemoscope.training.schedule import learning_rate
 
@@ -46,12 +47,19 @@ def smoothed(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     return -((1 - smoothing) * right + smoothing * logp.mean(-1)).sum()
 
 
-def reference(config: RunConfig, steps: int) -> tuple[Weights, list[float]]:
+# All that has two dimensions and is no matrix: u and v of Transformer-XL, w_μ and w_σ.
+ROWS = ("attention.content_bias", "attention.position_bias", "attention.signal.weights")
+
+
+def reference(
+    config: RunConfig, steps: int, but: tuple[str, ...] = ROWS
+) -> tuple[Weights, list[float]]:
     """Whole batches, one backward pass a step, no checkpoints: what training means."""
     settings, task = config.training, config.task
     model = fresh(config)
-    decay = [w for w in model.parameters() if w.dim() >= 2]
-    rest = [w for w in model.parameters() if w.dim() < 2]
+    named = dict(model.named_parameters())
+    decay = [w for name, w in named.items() if w.dim() >= 2 and not name.endswith(but)]
+    rest = [w for name, w in named.items() if w.dim() < 2 or name.endswith(but)]
     groups: list[dict[str, Any]] = [
         {"params": decay, "weight_decay": settings.weight_decay},
         {"params": rest},
@@ -244,16 +252,57 @@ def test_longer_horizons_reach_further_back(small: Make, tmp_path: Path) -> None
     assert found[4][symbols].any()
 
 
-def test_only_matrices_decay(small: Make) -> None:
-    config = small(memory="transformer", weight_decay=0.25, lr=0.1)
-    model = fresh(config)
+MODELS = [(kind, name) for kind in ("memory", "translator", "encoder") for name in KINDS[kind]]
+# Every part that a memory may have.
+WHOLE: dict[str, dict[str, Any]] = {
+    "infinite": {"gate": True, "compressed_len": 2},
+    "transformer": {"positions": "learned"},
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), MODELS)
+def test_only_matrices_decay(kind: str, name: str) -> None:
+    source = {"source_vocab": 9} if kind == "translator" else {}
+    options = {"vocab": 9, "width": 8, **source, **WHOLE.get(name, {})}
+    model = find(kind, name).make(**options).build()
     before = {name: w.detach().clone() for name, w in model.named_parameters()}
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
-    make_optimizer(model, config.training).step()
-    for name, weight in model.named_parameters():
-        factor = 1 - 0.1 * 0.25 if weight.dim() >= 2 else 1.0
-        torch.testing.assert_close(weight.detach(), before[name] * factor, msg=name)
+    make_optimizer(model, Training(weight_decay=0.25, lr=0.1)).step()
+    decayed = set()
+    for part, weight in model.named_parameters():
+        if not torch.equal(weight, before[part]):
+            torch.testing.assert_close(weight.detach(), before[part] * (1 - 0.1 * 0.25))
+            decayed.add(part)
+    several = {part for part, weight in before.items() if weight.dim() >= 2}
+    assert several - decayed == {part for part in several if part.endswith(ROWS)}
+    assert decayed <= several
+    last = {part.rpartition(".")[2] for part in decayed}
+    assert all(one == "weight" or one.startswith("weight_") for one in last)
+    relative = name in ("transformer_xl", "compressive", "infinite")
+    assert len(several - decayed) == relative * 2 + (name == "infinite")
+
+
+@pytest.mark.parametrize("memory", ["transformer_xl", "infinite"])
+def test_a_run_goes_on_with_the_decay_it_began_with(
+    small: Make, tmp_path: Path, memory: str
+) -> None:
+    config = small("text", memory, steps=6, weight_decay=5.0, lr=0.1, checkpoint_every=2)
+    run = Run.create(tmp_path / "old", config)
+    # As versions wrote it that did not say what decays: u, v and w did.
+    start = checkpoint.Checkpoint(0, dict(run.fresh().state_dict()), {}, [None], config.plain())
+    checkpoint.save(run.checkpoints, start, keep=2)
+    resume(run.folder)
+    first, _ = reference(config, 6, but=("no such weight",))
+    assert_close(dict(run.model().state_dict()), first)
+    # And when it is stopped once more, now with a checkpoint that says so.
+    (run.folder / "model.safetensors").unlink()
+    resume(run.folder)
+    assert_close(dict(run.model().state_dict()), first)
+    now = trained(config, tmp_path / "new")
+    assert_close(now, reference(config, 6)[0])
+    name = "layers.0.attention.content_bias"
+    assert not torch.allclose(now[name], first[name], rtol=1e-2)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

@@ -6,15 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import children
 import pytest
 import torch
-from children import PATIENCE, has_step, wait_until
 
+import children
+from children import PATIENCE, has_step, wait_until
 from mnemoscope.training.checkpoint import ProcessMismatchError
 from mnemoscope.training.config import RunConfig
 from mnemoscope.training.loop import resume, train
@@ -56,6 +57,12 @@ class Team:
             os.kill(pid, signal.SIGKILL)
         self.end()
 
+    def kill_one_when(self, ready: Callable[[], bool]) -> None:
+        """Kill one of the two, and neither the other nor the launcher."""
+        wait_until(lambda: ready() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.end()
+        os.kill(max(int(path.name) for path in self.pids.iterdir()), signal.SIGKILL)
+
 
 def test_two_processes_train_as_one(
     small: Make, tmp_path: Path, measured: Callable[[Path], list[dict[str, Any]]]
@@ -91,6 +98,22 @@ def test_two_processes_train_as_one(
         two.folder / "model.safetensors"
     ).read_bytes()
     assert measured(folder) == measured(two.folder)
+
+    # One of the two dies: the other says so and ends, and both go on together.
+    folder = tmp_path / "bereft"
+    bereft = Team(folder, config)
+    bereft.kill_one_when(has_step(folder, 15))
+    began = time.monotonic()
+    code, said = bereft.end()
+    assert code != 0
+    assert time.monotonic() - began < 30  # seconds, on a machine that has nothing else to do
+    assert "LostProcessError: another process of this run has ended, so this one ends too" in said
+    assert f"torchrun --nproc-per-node 2 -m mnemoscope resume {folder}" in said
+    code, said = Team(folder).end()
+    assert code == 0, said
+    assert (folder / "model.safetensors").read_bytes() == (
+        two.folder / "model.safetensors"
+    ).read_bytes()
 
 
 def test_a_batch_that_does_not_divide(small: Make, tmp_path: Path) -> None:

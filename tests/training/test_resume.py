@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import torch
-from children import Child, has_step, wait_until
 
+from children import Child, has_step, wait_until
 from mnemoscope.core.errors import InterruptedRunError, UserError
 from mnemoscope.training import checkpoint
 from mnemoscope.training.config import RunConfig
@@ -196,16 +196,20 @@ def stopped(story: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return root / "run", whole
 
 
+@pytest.fixture
+def copied(stopped: tuple[Path, Run], tmp_path: Path) -> tuple[Path, Run]:
+    """The same, the stopped run in a folder that may be damaged."""
+    return Path(shutil.copytree(stopped[0], tmp_path / "run")), stopped[1]
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_is_passed_over(
-    stopped: tuple[Path, Run],
-    tmp_path: Path,
+    copied: tuple[Path, Run],
     damage: str,
     caplog: pytest.LogCaptureFixture,
     measured: Measured,
 ) -> None:
-    source, whole = stopped
-    folder = shutil.copytree(source, tmp_path / "run")
+    folder, whole = copied
     DAMAGES[damage](folder / "checkpoints" / "step-00000010")
     found = checkpoint.newest(folder / "checkpoints", processes=1)
     assert found is not None
@@ -239,13 +243,9 @@ def test_not_a_bit_of_a_checkpoint_can_change_unnoticed(tmp_path: Path) -> None:
 
 
 def test_a_run_with_all_checkpoints_damaged_is_refused(
-    stopped: tuple[Path, Run],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    measured: Measured,
+    copied: tuple[Path, Run], caplog: pytest.LogCaptureFixture, measured: Measured
 ) -> None:
-    source, whole = stopped
-    folder = shutil.copytree(source, tmp_path / "run")
+    folder, whole = copied
     for path in (folder / "checkpoints").iterdir():
         truncate(path)
     resume(folder)

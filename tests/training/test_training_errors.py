@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from children import Child
 
+from children import Child
 from mnemoscope.core.errors import UserError
 from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.activations.attention_interface import intercept_attention
 from mnemoscope.activations.sites import attention_of, stacks
 from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface.attention_interface import intercept_attention
 from mnemoscope.memories.layer import Tap
 from mnemoscope.memories.transformer_xl.attention import RelativeAttention
 from mnemoscope.models.model import SequenceModel

@@ -15,6 +15,7 @@ from torch import Tensor
 from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.seeds import derive
+from mnemoscope.models.inputs import as_list, token_rows
 from mnemoscope.open import Reader
 
 # Tokens (B, T), and the number of the text that each row is.
@@ -32,15 +33,13 @@ def check_same_tokens(readers: Sequence[Reader]) -> None:
             )
 
 
-def encode(readers: Sequence[Reader], texts: Sequence[str]) -> list[Ints]:
+def encode(readers: Sequence[Reader], texts: Sequence[Any]) -> list[Ints]:
     """The token ids of texts, which all models must agree on; tokenised once for each tokenizer."""
-    first, *others = readers
-    if first.encode is None:
-        raise UserError(
-            f"{first.name} was given without a vocabulary: give tokenizer=, or token ids"
-        )
     check_same_tokens(readers)
-    ids, known = first.encode(texts), {first.cutting}
+    first, *others = readers
+    ids, known = token_rows(texts, first.encode, first.name), {first.cutting}
+    if not isinstance(texts[0], str):
+        return ids
     for other in others:
         if other.encode is None or other.cutting in known:
             continue
@@ -64,24 +63,17 @@ def longest(reader: Reader, lengths: Sequence[int], length: int | None) -> None:
 
 
 def to_batches(reader: Reader, inputs: Any, length: int | None, batch: int) -> list[Rows]:
-    """Turn texts, or lists of token ids, or tensors (B, T), into batches of equal length.
+    """Turn whatever can be read into batches of equal length; tensors (B, T) are batches already.
 
     Texts come in a random order, always the same one, so that any stretch of them is like all.
     """
-    if isinstance(inputs, Tensor):
-        inputs = [inputs]
-    inputs = list(inputs)
+    inputs = as_list(inputs)
     tensors = [one for one in inputs if isinstance(one, Tensor) and one.dim() == 2]
-    if not inputs:
-        raise UserError("there is no text to read")
     if len(tensors) == len(inputs):
         longest(reader, [one.shape[1] for one in tensors], None)
         ends = np.cumsum([0, *(len(one) for one in tensors)])
         return [(one, at + np.arange(len(one))) for one, at in zip(tensors, ends, strict=False)]
-    if any(isinstance(one, str) for one in inputs):
-        ids = encode([reader], inputs)
-    else:
-        ids = [np.asarray(one, dtype=np.int64).reshape(-1) for one in inputs]
+    ids = token_rows(inputs, reader.encode, reader.name)
     if length is not None:
         ids = [one[at : at + length] for one in ids for at in range(0, len(one), length)]
     ids = [one for one in ids if len(one)]

@@ -22,10 +22,13 @@ from torch import Tensor
 
 from mnemoscope.activations.batches import Rows, encode, to_batches
 from mnemoscope.activations.hooks import Seen as Seen
-from mnemoscope.activations.hooks import watch
+from mnemoscope.activations.hooks import by_token, watch
 from mnemoscope.core.arrays import Ints
+from mnemoscope.core.capacity import told_bytes
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.shown import shows_itself
 from mnemoscope.data.batch import NO_QUESTION
+from mnemoscope.models.inputs import as_list
 from mnemoscope.open import Reader, open_reader
 
 log = logging.getLogger(__name__)
@@ -35,6 +38,7 @@ COLUMNS = ("tokens", "positions", "rows", "left", "right", "labels")
 NOBODY = -1  # where a token has no neighbour
 
 
+@shows_itself
 @dataclass(frozen=True, eq=False)
 class Observed:
     """What one batch gave: N tokens, and what each site held for each of them.
@@ -86,9 +90,9 @@ def capture(
     """Watch sites of a model: ``with capture(model, sites)``, or read with it and yield batches.
 
     ``model`` is an object (ours or of transformers), the folder of a run or of a Hugging Face
-    model, or a name on its hub. ``inputs`` are texts, lists of token ids, or tensors (B, T) of
-    them; texts longer than ``length`` tokens are read in parts, ``batch`` at a time. ``labels``
-    go with tensors and say what was asked at every token.
+    model, or a name on its hub. ``inputs`` is a text, a list of token ids or a tensor (B, T) of
+    them, or a list of such; texts longer than ``length`` tokens are read in parts, ``batch`` at a
+    time. ``labels`` go with tensors and say what was asked at every token.
 
     Within the block of the first form every pass replaces what the one before gave. A site that
     does not exist, or never gave anything, is an error that names near ones.
@@ -136,28 +140,11 @@ def observe(
         if name.startswith("state."):
             states[name] = value
             continue
-        flat = _flat(name, value, rows, length)
-        if not bool(torch.isfinite(flat).all()):
-            raise UserError(
-                f"{name} holds NaN or infinite values: the model is broken, or its numbers "
-                "are too large for their precision"
-            )
+        flat = by_token(name, value, tokens.shape).flatten(0, 1)
         vectors[name] = flat if kept.all() else flat[torch.from_numpy(kept).to(flat.device)]
     order = sorted(vectors, key=_in_order)
     flat_columns = {name: column.ravel()[kept] for name, column in columns.items()}
     return Observed(**flat_columns, sites={name: vectors[name] for name in order}, states=states)
-
-
-def _flat(name: str, value: Tensor, rows: int, length: int) -> Tensor:
-    """Any (B, T, D) or (B, H, T, E) as (B · T, D)."""
-    if value.dim() == 4 and value.shape[2] == length:
-        value = value.transpose(1, 2).flatten(2)
-    if value.shape[:2] != (rows, length) or value.dim() < 3:
-        raise UserError(
-            f"{name} gives {tuple(value.shape)}, not one vector for each of {rows} × {length} "
-            "tokens: watch it with capture(model, sites) and use it yourself"
-        )
-    return value.reshape(rows * length, -1)
 
 
 def _in_order(name: str) -> tuple[Any, ...]:
@@ -178,15 +165,8 @@ class Size:
     nbytes: int
 
     def __str__(self) -> str:
-        scale, unit = next(
-            (scale, unit)
-            for scale, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1, "bytes"))
-            if self.nbytes >= scale or scale == 1
-        )
-        return (
-            f"{self.tokens:,} tokens at {self.sites} sites: {self.nbytes / scale:,.1f} {unit} if "
-            "all were kept at once"
-        )
+        size = told_bytes(self.nbytes)
+        return f"{self.tokens:,} tokens at {self.sites} sites: {size} if all were kept at once"
 
 
 def estimate(reader: Reader, batches: Sequence[Rows], sites: str | Sequence[str]) -> Size:
@@ -217,8 +197,9 @@ def side_by_side(
 ) -> Iterator[Observed]:
     """Let several models read the same tokens: `capture` of each, put `together`."""
     readers = {name: open_reader(model, options.get("tokenizer")) for name, model in models.items()}
-    if not isinstance(inputs, Tensor) and any(isinstance(one, str) for one in inputs):
-        inputs = encode(list(readers.values()), list(inputs))
+    inputs = as_list(inputs)
+    if isinstance(inputs[0], str):
+        inputs = encode(list(readers.values()), inputs)
     streams = [capture(one, inputs, sites=sites, **options) for one in readers.values()]
     for parts in zip(*streams, strict=True):
         yield together(dict(zip(readers, parts, strict=True)))

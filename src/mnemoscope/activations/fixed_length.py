@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.batches import encode
-from mnemoscope.activations.hooks import Seen, watch
+from mnemoscope.activations.hooks import Seen, by_token, watch
 from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
+from mnemoscope.models.inputs import as_list, token_rows
 from mnemoscope.open import Reader
 
 # Fewer positions than this hold no wave that could be told from a slope.
@@ -61,11 +62,7 @@ def cut(
     What the model's own tokeniser puts around a text is put around each of them. Tensors (N, T) are
     taken as they are. ``texts`` is how many to have at most, spread over all that there are.
     """
-    if isinstance(inputs, Tensor):
-        inputs = [inputs]
-    inputs = list(inputs)
-    if not inputs:
-        raise UserError("there is no text to read")
+    inputs = as_list(inputs)
     before: list[int] = []
     after: list[int] = []
     if all(isinstance(one, Tensor) and one.dim() == 2 for one in inputs):
@@ -73,10 +70,10 @@ def cut(
             raise UserError("texts must have one length: what is compared stands at one position")
         tokens = torch.cat(inputs)
     else:
-        if any(isinstance(one, str) for one in inputs):
+        if isinstance(inputs[0], str):
             before, after, joined = _encoded(reader, inputs)
         else:
-            joined = np.concatenate([np.asarray(one, dtype=np.int64).ravel() for one in inputs])
+            joined = np.concatenate(token_rows(inputs, None, reader.name))
         inner = length - len(before) - len(after)
         count = len(joined) // inner if inner > 0 else 0
         if count < 1:
@@ -103,7 +100,8 @@ def cut(
 
 def _encoded(reader: Reader, texts: Sequence[str]) -> tuple[list[int], list[int], Ints]:
     """What stands around every text, and all texts without it, one after the other."""
-    ids = [one for one in encode([reader], [text for text in texts if text.strip()]) if len(one)]
+    filled = [text for text in texts if text.strip()]
+    ids = [one for one in encode([reader], filled) if len(one)] if filled else []
     if not ids:
         raise UserError("there is no text to read: all of it is empty")
     inside = [np.flatnonzero(~np.isin(one, list(reader.special))) for one in ids]
@@ -123,11 +121,5 @@ def lay(reader: Reader, tokens: Tensor, kept: slice, sites: str | Sequence[str])
 
 def by_position(name: str, value: Tensor, shape: Sequence[int]) -> Tensor:
     """Any (B, T, D) or (B, H, T, E) as float (B, T, D)."""
-    rows, length = shape
-    if value.dim() == 4 and value.shape[2] == length:
-        value = value.transpose(1, 2).flatten(2)
-    if value.dim() != 3 or value.shape[:2] != (rows, length):
-        raise UserError(f"{name} gives {tuple(value.shape)}, not a vector for every token")
-    if not bool(torch.isfinite(value).all()):
-        raise UserError(f"{name} holds NaN or infinite values: the model is broken")
+    value = by_token(name, value, shape)
     return value.float() if value.dtype in (torch.float16, torch.bfloat16) else value

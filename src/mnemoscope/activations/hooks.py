@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from mnemoscope.activations.attention_interface import intercept_attention
 from mnemoscope.activations.sites import Site, canonical, choose
 from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.huggingface.attention_interface import intercept_attention
 
 # What a site gave in one forward pass, by its name.
 Seen = dict[str, Tensor]
@@ -41,6 +42,24 @@ def watch(model: nn.Module, sites: str | Sequence[str]) -> Iterator[Seen]:
     if silent:
         near = suggestion(silent[0], [name for name in canonical(model) if name in seen] or seen)
         raise UserError(f"{silent[0]} was never called while it was watched; {near}")
+
+
+def by_token(name: str, value: Tensor, shape: Sequence[int]) -> Tensor:
+    """Any (B, T, D) or (B, H, T, E) that a site gave for tokens (B, T) as (B, T, D), checked."""
+    rows, length = shape
+    if value.dim() == 4 and value.shape[2] == length:
+        value = value.transpose(1, 2)
+    if value.shape[:2] != (rows, length) or value.dim() < 3:
+        raise UserError(
+            f"{name} gives {tuple(value.shape)}, not one vector for each of {rows} × {length} "
+            "tokens: watch it with capture(model, sites) and use it yourself"
+        )
+    if not bool(torch.isfinite(value).all()):
+        raise UserError(
+            f"{name} holds NaN or infinite values: the model is broken, or its numbers are too "
+            "large for their precision"
+        )
+    return value.flatten(2)
 
 
 def _hook(seen: Seen, site: Site) -> Any:

@@ -37,6 +37,8 @@ def _run(arguments: Sequence[str] | None) -> None:
     from mnemoscope.core.errors import InterruptedRunError, UserError
 
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    # How much a lens is about to read is said before it begins.
+    logging.getLogger("mnemoscope.lenses.inputs").setLevel(logging.INFO)
     # What a model of transformers has to say while it runs is not what was asked for.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
     try:

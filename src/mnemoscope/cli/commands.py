@@ -5,7 +5,17 @@ Nothing here imports torch before a command has understood what it was asked for
 
 from __future__ import annotations
 
-from mnemoscope.cli import lens, listing, machine, runs, scope, show, translation  # noqa: F401
+from mnemoscope.cli import (  # noqa: F401
+    check,
+    example,
+    lens,
+    listing,
+    machine,
+    runs,
+    scope,
+    show,
+    translation,
+)
 from mnemoscope.cli.app import app
 from mnemoscope.cli.documents import documents
 from mnemoscope.cli.infinite import infinite

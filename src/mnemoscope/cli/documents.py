@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Tokens, entries and words that can be asked for.
 MOST = 1 << 20
+MemoryFolder = Annotated[Path, Parameter(help="The folder of the memory.")]
+Base = Annotated[str | None, Parameter(help="The model; by default the one it was learnt on.")]
 
 documents = App(
     name="documents",
@@ -90,22 +92,20 @@ def documents_fit(
         f"{run.right:.3f}, logits change by up to {run.changed:.2f})",
         soft_wrap=True,
     )
+    more = "" if run.recited == len(texts) else ": raise --epochs or --entries"
+    sys.stdout.write(f"recites {run.recited} of {len(texts)} documents word for word{more}\n")
 
 
 @documents.command(
     help_epilogue=examples("mnemoscope documents contexts memories/notes --folder notes")
 )
-def contexts(memory: Path, /, *, folder: str, model: str | None = None) -> None:
-    """Show the loss of each text under the right, wrong, random and no document.
+def contexts(memory: MemoryFolder, /, *, folder: str, model: Base = None) -> None:
+    """Show the loss of each text with its own document's entries, another's, random ones and none.
 
     Parameters
     ----------
-    memory
-        The folder of the memory.
     folder
         Where the texts are.
-    model
-        The model; by default the one it was learnt on.
     """
     from mnemoscope.huggingface.texts import Documents
 
@@ -115,19 +115,15 @@ def contexts(memory: Path, /, *, folder: str, model: str | None = None) -> None:
 
 
 @documents.command(help_epilogue=examples("mnemoscope documents words memories/notes --entry 7"))
-def words(memory: Path, /, *, entry: int, top: int = 8, model: str | None = None) -> None:
+def words(memory: MemoryFolder, /, *, entry: int, top: int = 8, model: Base = None) -> None:
     """Show which words an entry raises and lowers, and which documents open it.
 
     Parameters
     ----------
-    memory
-        The folder of the memory.
     entry
         The number of the entry.
     top
         Words in each list.
-    model
-        The model; by default the one it was learnt on.
     """
 
     from mnemoscope.huggingface.documents.memory import read_saved
@@ -153,57 +149,69 @@ def words(memory: Path, /, *, entry: int, top: int = 8, model: str | None = None
 
 
 @documents.command(
-    help_epilogue=examples('mnemoscope documents ask memories/notes "The" --document du-fu.txt')
+    help_epilogue=examples(
+        'mnemoscope documents ask memories/notes "Who came home?" --document harbour.txt',
+        'mnemoscope documents ask memories/notes "Boats came" --document harbour.txt --plain',
+    )
 )
 def ask(
-    memory: Path,
+    memory: MemoryFolder,
     /,
     prompt: str,
     *,
     document: str | None = None,
     length: int = 60,
-    model: str | None = None,
+    plain: bool = False,
+    model: Base = None,
 ) -> None:
-    """Let the model write on under a document, or under none.
+    """Ask the model something about a document, or about none.
+
+    A model with a chat template recites the document from the memory, reads it
+    and answers. Any other continues the prompt as it would the document.
 
     Parameters
     ----------
-    memory
-        The folder of the memory.
     prompt
-        What it reads first.
+        The question; or what is to be continued.
     document
         The name of a document; none = the model as it was.
     length
         Most tokens to write.
-    model
-        The model; by default the one it was learnt on.
+    plain
+        Continue the prompt, whether there is a chat template or not.
     """
 
     within("length", length, 1, MOST)
     opened = open_memory(memory, model, document)
-    sys.stdout.write(recite(opened, document, prompt, length) + "\n")
+    sys.stdout.write(opened.ask(prompt, document, length, plain) + "\n")
 
 
-@documents.command(help_epilogue=examples("mnemoscope documents forget memories/notes du-fu.txt"))
-def forget(memory: Path, /, name: str, *, model: str | None = None) -> None:
-    """Take a document out of a memory.
+@documents.command(
+    help_epilogue=examples("mnemoscope documents forget memories/notes du-fu.txt --folder notes")
+)
+def forget(
+    memory: MemoryFolder, /, name: str, *, folder: str | None = None, model: Base = None
+) -> None:
+    """Take a document out of a memory, as if it had never been given.
+
+    Documents share entries, so the others are learnt anew without it.
 
     Parameters
     ----------
-    memory
-        The folder of the memory.
     name
         The document.
-    model
-        The model; by default the one it was learnt on.
+    folder
+        Where the texts of the others are; if its own is there, it is tried to bring it back.
     """
+    from mnemoscope.huggingface.texts import Documents
 
     opened = open_memory(memory, model, name)
-    opened.forget(name)
+    texts = None
+    if folder is not None:
+        texts = Documents.from_folder(folder, opened.tokenizer, **opened.cutting)
+    forgotten = opened.forget(name, texts)
     opened.save(memory)
-    left = f"{len(opened.names)} documents are left"
-    Console().print(f"forgot {escape(name)}; {left}", soft_wrap=True)
+    sys.stdout.write(f"{forgotten}\n")
 
 
 def open_memory(folder: Path, model: str | None, document: str | None = None) -> DocumentMemory:
@@ -220,27 +228,3 @@ def open_memory(folder: Path, model: str | None, document: str | None = None) ->
     memory = open_attached(folder, "documents", model, text=True).memory
     assert isinstance(memory, DocumentMemory)
     return memory
-
-
-def recite(memory: DocumentMemory, document: str | None, prompt: str, length: int) -> str:
-    """What the model says after a prompt under a document, the likeliest word at every position."""
-    import torch
-
-    from mnemoscope.huggingface.blocks import words_of
-    from mnemoscope.huggingface.loading import check_ids
-    from mnemoscope.huggingface.quiet import quiet
-    from mnemoscope.huggingface.texts import first_ids
-
-    ids = torch.tensor([first_ids(memory.tokenizer, prompt)])
-    if not ids.numel():
-        raise UserError("the prompt is empty: give at least one word")
-    check_ids("the model", ids, words_of(memory.model))
-    with memory.document(document), quiet():
-        said = memory.model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=length,
-            do_sample=False,
-            pad_token_id=memory.tokenizer.pad_token_id or 0,
-        )
-    return str(memory.tokenizer.decode(said[0].tolist(), skip_special_tokens=True))

@@ -1,4 +1,4 @@
-"""``mnemoscope infinite``: attach a memory of all that was read, and ask what it is worth.
+"""``mnemoscope infinite``: attach a memory of all that was read, and measure what it saves.
 
 Nothing here imports torch before a command has understood what it was asked for.
 """
@@ -16,7 +16,7 @@ from mnemoscope.cli.options import Options, check_file, configs, examples, pairs
 from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError, suggestion
 
-MOST_ROWS, MOST_TOKENS = 1 << 16, 1 << 40
+MOST_TOKENS = 1 << 40
 
 infinite = App(
     # "past" is what it was called first.
@@ -42,12 +42,11 @@ def infinite_fit(
     text: list[Path],
     out: Path,
     memory: str = "infinite",
-    rows: int = 8,
 ) -> None:
     """Attach a memory of all that was read before, and train it on long texts.
 
-    Options of the memory (--window, --basis, --layers, --mem-len, --sticky …) and of its training
-    (--steps, --lr, --learn, --tbptt) can follow by name.
+    Options of the memory (--window, --basis, --layers, --mem-len, --sticky, --kl …) and of its
+    training (--steps, --lr, --learn, --tbptt, --rows) can follow by name.
 
     Parameters
     ----------
@@ -59,47 +58,33 @@ def infinite_fit(
         A new folder for the memory, and for the model if it learns too (--learn all).
     memory
         infinite, the signal of the ∞-former; or transformer_xl, the last keys and values.
-    rows
-        Streams that the texts are cut into, read side by side.
     """
     from mnemoscope.huggingface.config import InfiniteFitting, InfiniteOptions, TransformerXLOptions
 
     kinds = {"infinite": InfiniteOptions, "transformer_xl": TransformerXLOptions}
     if (name := canonical("attached", memory)) not in kinds:
         raise UserError(f"unknown memory {memory!r}; {suggestion(memory, kinds)}")
-    within("rows", rows, 1, MOST_ROWS)
     chosen, fitting = configs(pairs(options), kinds[name], InfiniteFitting)
     fitting.check(chosen)
-    from mnemoscope.huggingface.saving import check_destination, keep
+    from mnemoscope.huggingface.saving import check_destination
 
     check_destination(out)
     from mnemoscope.data.documents import read_text
-    from mnemoscope.huggingface.infinite.fitting import streams_of
     from mnemoscope.huggingface.infinite.memory import InfiniteMemory
     from mnemoscope.huggingface.limits import check_options
     from mnemoscope.huggingface.loading import load_config, load_model
-    from mnemoscope.huggingface.quiet import quiet
 
     for path in text:
         check_file(path)
     check_options(load_config(model), chosen)
     texts = [read_text(path) for path in text]
     base, tokenizer = load_model(model)
-    attached = InfiniteMemory(base, chosen)
+    attached = InfiniteMemory(base, chosen, tokenizer)
     learnt = attached if fitting.learn == "all" else attached.readers
     check_destination(out, sum(one.numel() * one.element_size() for one in learnt.parameters()))
-    most = chosen.window * fitting.tbptt * max(1, fitting.steps) + 1
-    losses = attached.fit(streams_of(texts, tokenizer, rows, most), **fitting.model_dump())
+    losses = attached.fit(texts, **fitting.model_dump())
 
-    def write(folder: Path) -> Path:
-        if fitting.learn == "all":
-            with quiet():
-                base.save_pretrained(folder / "model")
-                tokenizer.save_pretrained(folder / "model")
-            base.config._name_or_path = str(folder / "model")
-        return attached.write(folder)
-
-    home = keep(out, write)
+    home = attached.save_pretrained(out, base=fitting.learn == "all")
     said = f"{len(losses)} steps"
     if losses:
         said += f", loss of the last {losses[-1]:.3f}"
@@ -114,10 +99,11 @@ def infinite_fit(
 def worth(
     memory: Path, /, *, text: list[Path], model: str | None = None, most: int | None = None
 ) -> None:
-    """Read whole texts with their own state, with none and with another text's, and compare losses.
+    """Measure how much loss the memory saves on texts, in nats per token.
 
-    What the own state saves over another's is memory of content; what any state saves over none
-    may be getting used to text. With one text there is no other.
+    Every window is read after its own text, after nothing and after another
+    text. What the own text saves over another is memory of its content; what
+    any text saves over nothing may be no more than getting used to text.
 
     Parameters
     ----------
@@ -135,12 +121,10 @@ def worth(
         check_file(path)
     from mnemoscope.data.documents import read_text
     from mnemoscope.huggingface.infinite.memory import InfiniteMemory
-    from mnemoscope.huggingface.texts import first_ids
     from mnemoscope.open import open_attached
 
     opened = open_attached(memory, "infinite", model, text=True)
     attached = opened.memory
     assert isinstance(attached, InfiniteMemory)
-    texts = [read_text(path) for path in text]
-    found = attached.worth([first_ids(opened.tokenizer, one, most) for one in texts])
+    found = attached.worth([read_text(path) for path in text], most=most)
     sys.stdout.write(f"{found}\n")

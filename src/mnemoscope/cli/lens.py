@@ -5,6 +5,7 @@ Nothing here imports torch before a command has understood what it was asked for
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,8 +65,9 @@ def look(
         A run folder, a Hugging Face folder, or a name on its hub; similarity takes two as well,
         retention any number.
     text
-        A text file, for lenses that read: a text on every line; for lenses on translators a
-        source sentence, or source and target parted by a tab.
+        A text file, for lenses that read: a text on every line, or paragraphs if lines are broken
+        to fit a page; for lenses on translators a source sentence, or source and target parted by
+        a tab.
     out
         A new folder for report.html and the tables; without it the numbers are shown.
     """
@@ -90,9 +92,13 @@ def look(
     for file in (text, *(value for _, value in chosen)):
         if isinstance(file, Path):
             check_file(file)
-    from mnemoscope.api import lens
+    from mnemoscope.publish import look as measure
 
-    result = lens(name, model, text, out, trust=trust, **options)
+    typed = ["mnemoscope", "lens", name, *(part for one in model for part in ("--model", one))]
+    typed += [*(["--text", str(text)] if text else []), *words[1:]]
+    typed += [part for module in trust or () for part in ("--trust", module)]
+    command = shlex.join([*typed, "--out", str(out)])
+    result = measure(name, model, text, out, trust, options, command)
     if out is not None:
         page = escape(str((out / "report.html").absolute()))
         return console.print(f"[bold]page[/bold]  {page}", soft_wrap=True)
@@ -132,7 +138,7 @@ def state(
     document: str | None = None,
     trust: Trust = None,
 ) -> None:
-    """Measure what a model carries: the bytes from which a fresh process goes on, bit for bit.
+    """Measure what a model carries: the bytes from which a fresh process continues, bit for bit.
 
     Parameters
     ----------
@@ -144,7 +150,7 @@ def state(
     segment
         How many of them at once.
     document
-        The document that a document memory reads under.
+        Which of its documents a document memory uses.
     """
     within("tokens", tokens, 1, MOST)
     within("segment", segment, 1, MOST)
@@ -163,7 +169,7 @@ def state(
         cases = [Case(source, some, some[:, :8], segment, options) for source in sources]
         found = check_in_fresh_process(cases)
     console = Console()
-    table = Table("model", "bytes", "tensors", "goes on in a fresh process", box=None)
+    table = Table("model", "bytes", "tensors", "continues in a fresh process", box=None)
     for source, (carried, same) in zip(sources, found, strict=True):
         count = sum(tensor.numel() > 0 for _, tensor in carried.tensors())
         said = "bit for bit" if same else "[red]NOT[/red] the same"

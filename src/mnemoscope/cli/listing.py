@@ -12,7 +12,8 @@ from mnemoscope.cli.app import app
 from mnemoscope.cli.options import examples, show_options
 from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.core.registry import KINDS, options_of
+from mnemoscope.core.registry import KINDS, find, options_of
+from mnemoscope.studies.engines.engine import ENGINES, kind_of
 
 PLURALS = {
     "memories": "memory",
@@ -31,6 +32,7 @@ PLURALS = {
         "mnemoscope list memories",
         "mnemoscope list lstm",
         "mnemoscope list training",
+        "mnemoscope list engines",
     ),
 )
 def list_names(name: str | None = None, /) -> None:
@@ -39,7 +41,8 @@ def list_names(name: str | None = None, /) -> None:
     Parameters
     ----------
     name
-        A kind (memories, translators, tasks, lenses, studies), a name from the list, or "training".
+        A kind (memories, translators, tasks, lenses, studies), a name from the list, "training" or
+        "engines".
     """
     console = Console()
     kinds = [PLURALS[name]] if name in PLURALS else list(KINDS)
@@ -57,14 +60,41 @@ def list_names(name: str | None = None, /) -> None:
         shown = f"{kind} {meant[kind]}" if len(known_as) > 1 else meant[kind]
         line = KINDS[kind][meant[kind]].line
         show_options(console, shown, line, options_of(kind, meant[kind]))
+        if kind == "study":
+            _show_presets(console, meant[kind])
     if known_as:
         return None
     if name == "training":
         from mnemoscope.training.config import Training
 
         return show_options(console, name, "how any model is trained", Training)
-    known = [*PLURALS, "training", *itertools.chain(*KINDS.values())]
+    if name == "engines":
+        for one in ENGINES:
+            kind_of_engine = kind_of(one)
+            line = (kind_of_engine.__doc__ or "").partition("\n")[0]
+            show_options(console, f"--engine {one}", line, kind_of_engine)
+        return None
+    known = [*PLURALS, "training", "engines", *itertools.chain(*KINDS.values())]
     raise UserError(f"unknown name {name!r}; {suggestion(name, known)}")
+
+
+def _show_presets(console: Console, name: str) -> None:
+    """What each preset of a study changes, and what it took where that was measured."""
+    from mnemoscope import shipped
+    from mnemoscope.publish import typed
+
+    made = shipped.load(name).made if name in shipped.shipped() else None
+    spent = None if made is None else made.cpu_seconds
+    table = Table("preset", "cost", "changes", box=None)
+    for preset, changes in find("study", name).presets.items():
+        cost = "not measured"
+        if made is not None and spent is not None and f"--preset {preset}" in made.command:
+            cost = f"{max(1, round(spent / 60))} CPU minutes"
+        said = " ".join(f"--{key.replace('_', '-')} {typed(v)}" for key, v in changes.items())
+        table.add_row(f"[bold]{preset}", cost, escape(said or "nothing: all as above"))
+    console.print("", table)
+    if made is not None and spent is not None:
+        console.print(f"Measured: {escape(made.command)}", soft_wrap=True)
 
 
 def _plural(kind: str) -> str:

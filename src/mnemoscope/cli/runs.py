@@ -82,8 +82,8 @@ def resume(run: Path, /, *, trust: Trust = None) -> None:
 @app.command(
     help_epilogue=examples(
         "mnemoscope study retention",
-        "mnemoscope study lag --preset paper --out runs/lag-paper",
         "mnemoscope study lag --memories gru,lstm --steps 300 --out runs/lag-short",
+        "mnemoscope study lag --engine shared --out /shared/lag",
     ),
 )
 def study(
@@ -94,25 +94,31 @@ def study(
     out: Path | None = None,
     jobs: int | None = None,
     images: bool = False,
+    engine: str = "local",
     trust: Trust = None,
 ) -> None:
     """Answer a question: run a study and write its page.
 
     Any option of the study can follow by name: see "mnemoscope list lag".
     A study that was stopped goes on when the same command is given again.
+    Options of the engine follow by name too: see "mnemoscope list engines".
 
     Parameters
     ----------
     name
         Which study: see "mnemoscope list studies".
     preset
-        How large: quick or paper (some have smoke, which only tries that all works).
+        How large: quick takes minutes; paper has the size of the papers and wants an accelerator.
+        What a preset changes and, where it was measured, costs: see "mnemoscope list NAME".
     out
         Folder for report.html, result.json and all runs; by default runs/NAME-PRESET.
     jobs
         Trainings at the same time; by default one for each core.
     images
         Write the figures as SVG and PNG too (needs the extra "paper" and a Chromium).
+    engine
+        Where trainings run: local (processes here), shared (the same command on several machines
+        that see the folder), ray or slurm (a cluster; each needs the extra of its name).
     """
     from mnemoscope.api import study as run_study
 
@@ -122,7 +128,7 @@ def study(
         if find("study", name).live:
             folder = (out or Path("runs") / f"{name}-{preset}").absolute()
             console.print(f"page so far  {escape(str(folder / 'report.html'))}", soft_wrap=True)
-        published = run_study(name, preset, out, jobs, images, **given)
+        published = run_study(name, preset, out, jobs, images, engine=engine, **given)
     page = published.page.absolute()
     console.print(f"[bold]page[/bold]    {escape(str(page))}", soft_wrap=True)
     console.print(f"result  {escape(str(page.with_name('result.json')))}", soft_wrap=True)
@@ -151,7 +157,7 @@ def _stopped_by_one_ended_by_two() -> Iterator[None]:
 
 @app.command(
     help_epilogue=examples(
-        'mnemoscope generate runs/characters-attention "The "',
+        'mnemoscope generate runs/characters-transformer "The "',
         'mnemoscope generate runs/text-lstm "A class" --temperature 0',
     ),
 )
@@ -190,24 +196,17 @@ def generate(
 
     with trusting(trust):
         opened = Run.open(run)
-    ids = opened.vocabulary.encode(prompt)
-    if not ids.size:
+    if not opened.vocabulary.encode(prompt).size:
         raise UserError("the prompt is empty: give at least one character")
     import torch
 
+    from mnemoscope.api import generate as speak
     from mnemoscope.core.seeds import derive
-    from mnemoscope.models.generation import generate as speak
 
-    said = speak(
-        opened.model(),
-        torch.from_numpy(ids)[None],
-        length,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        generator=torch.Generator().manual_seed(derive(seed, "generate")),
-    )
-    sys.stdout.write(prompt + opened.vocabulary.decode(said.tokens[0].numpy()) + "\n")
+    drawn = torch.Generator().manual_seed(derive(seed, "generate"))
+    how: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    said = speak(opened, prompt, length, generator=drawn, **how)
+    sys.stdout.write(f"{prompt}{said.texts[0]}\n")
 
 
 def _say_trained(run: Any) -> None:
@@ -219,7 +218,7 @@ def _say_trained(run: Any) -> None:
     console = Console()
     facts = ", ".join(
         f"{name.replace('_', ' ')} {last[name]:.4g}"
-        for name in ("loss", "valid_loss", "valid_accuracy")
+        for name in ("loss", "valid_loss", "valid_accuracy", "majority_accuracy")
         if name in last
     )
     console.print(f"[bold]run[/bold]  {escape(str(run.folder))}  ({facts})", soft_wrap=True)

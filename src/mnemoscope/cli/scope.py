@@ -31,7 +31,7 @@ def scope(
     port: int = 8765,
     open: bool = True,
 ) -> None:
-    """Open the live page: runs and studies, and models watched while they read.
+    """Open the live page: studies and runs, and models watched while they read.
 
     Only this machine can reach it. With another --host the address ends with a token, and only
     those who know it are let in.
@@ -39,9 +39,10 @@ def scope(
     Parameters
     ----------
     runs
-        A folder of runs, studies, Hugging Face models and document memories, or of folders of them.
+        A folder of runs, studies, Hugging Face models and memories attached to them, or of folders
+        of these.
     model
-        One more model: a run, a Hugging Face folder, a document memory, or a name on the hub.
+        One more model: a run, a Hugging Face folder, an attached memory, or a name on the hub.
     texts
         A folder of .txt, .md or .gz files to read from.
     host

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
 
 from rich.console import Console
@@ -44,7 +43,7 @@ def show(name: str | None = None, /, *, out: Path | None = None, open: bool = Tr
             table.add_row(one, f"{found.kind} {found.name}", escape(found.made.command), minutes)
         console.print(table)
         return
-    page = shipped.show(name, out).absolute()
-    console.print(f"[bold]page[/bold]  {escape(str(page))}", soft_wrap=True)
+    shown = shipped.show(name, out)
+    console.print(f"[bold]page[/bold]  {escape(str(shown.page.absolute()))}", soft_wrap=True)
     if open:
-        webbrowser.open(page.as_uri())
+        shown.open()

@@ -46,6 +46,14 @@ OPTIONS = {
     "looks": "checkpoints",
 }
 
+# Options that came with another value than was meant before, and those by which it is known that a
+# file names all that its version had, as those that are written here do: what it lacks is older.
+BEFORE: dict[str, tuple[str, set[str]]] = {
+    "fit": ("count", {"basis", "contraction", "sticky", "density", "gate"}),
+    "domain": ("line", {"basis", "contraction", "sticky", "density", "gate"}),
+    "reset": ("lane", {"source", "unit", "vocabulary_size", "held_out", "valid"}),
+}
+
 
 def canonical(kind: str, name: str) -> str:
     """The registered name that is meant; a name that is no alias comes back as it is."""
@@ -76,3 +84,14 @@ def now_called(fields: Container[str], option: str) -> str:
 def renamed(fields: Container[str], values: Mapping[str, Any]) -> dict[str, Any]:
     """Values of a config under the names that its fields have now."""
     return {now_called(fields, name): value for name, value in values.items()}
+
+
+def stored(fields: Container[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a config on disk, under the names and with the meaning that they have today."""
+    found = renamed(fields, values)
+    older = {
+        name: value
+        for name, (value, complete) in BEFORE.items()
+        if name in fields and found.keys() >= complete
+    }
+    return older | found

@@ -37,12 +37,12 @@ def require(needed: int, what: str) -> None:
     if have is None or needed <= have or os.environ.get(OVERSIZE, "0") != "0":
         return
     raise UserError(
-        f"{what} needs about {_said(needed)} of memory, this machine has {_said(have)}: make it "
-        f"smaller, or set {OVERSIZE}=1 to try all the same"
+        f"{what} needs about {told_bytes(needed)} of memory, this machine has {told_bytes(have)}: "
+        f"make it smaller, or set {OVERSIZE}=1 to try all the same"
     )
 
 
-def _said(size: int) -> str:
+def told_bytes(size: int) -> str:
     """A number of bytes as a person would say it: ``24 GB``."""
     power = min((len(str(size)) - 1) // 3, len(_UNITS) - 1)
     count = size / 1000**power

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import NoneType
-from typing import Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,8 @@ _LONGEST_TEXT = 4096
 _MOST_ITEMS = 1000
 # Seeds may be any 64 bits; integers beyond mean nothing anywhere.
 _LARGEST = 2**64
+# Deeper than anything that has been trained; every one of them is a module.
+MOST_LAYERS = 10_000
 
 
 def _all_different(items: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
@@ -35,6 +37,16 @@ def _all_different(items: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
 
 # For a tuple whose items stand side by side: ``memories: Annotated[tuple[str, ...], DISTINCT]``.
 DISTINCT = AfterValidator(_all_different)
+
+
+def _increasing(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    if list(numbers) != sorted(set(numbers)) or min(numbers, default=1) < 1:
+        raise ValueError("must be increasing numbers of at least 1")
+    return numbers
+
+
+# For lengths, waits and ranks along which something is measured.
+Increasing = Annotated[tuple[int, ...], AfterValidator(_increasing)]
 
 
 class Config(BaseModel):

@@ -30,6 +30,11 @@ def suggestion(word: str, options: Iterable[str]) -> str:
     return f"known: {', '.join(known)}" if known else "there are none"
 
 
+def first_line(error: BaseException) -> str:
+    """What an exception says, or else what it is."""
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
 def shown(value: Any, *, quoted: bool = True) -> str:
     """A value as a message shows it: ``'aaaa…' (5000 characters)`` when it is long."""
     if isinstance(value, int) and value.bit_length() > 1000:  # Python refuses to spell it

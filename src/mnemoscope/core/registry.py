@@ -20,243 +20,182 @@ from mnemoscope.core.trust import check_trusted
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a named thing lives, one line on what it is, and the name people know it by.
-
-    ``options`` is where the options of a lens live, in a file that imports no torch.
-    """
+    """Where a named thing lives, one line on what it is, and the name people know it by."""
 
     path: str
     line: str
     label: str = ""
-    options: str = ""
 
 
-MEMORIES = {
-    "rnn": Entry("mnemoscope.memories.rnn:RNN", "one vector, overwritten at every step", "RNN"),
-    "lstm": Entry(
-        "mnemoscope.memories.lstm:LSTM", "a cell behind input, forget and output gates", "LSTM"
-    ),
-    "gru": Entry("mnemoscope.memories.gru:GRU", "one vector behind reset and update gates", "GRU"),
-    "transformer": Entry(
-        "mnemoscope.memories.transformer.config:Transformer",
+def _listed(place: str, *rows: tuple[str, ...]) -> dict[str, Entry]:
+    """Entries of this package by name: ``place`` is where they live, ``{}`` in it the name.
+
+    A row is a name, a class, a line and, for models, the name people know it by.
+    """
+    return {
+        name: Entry(f"mnemoscope.{place.format(name)}:{kind}", *rest) for name, kind, *rest in rows
+    }
+
+
+MEMORIES = _listed(
+    "memories.{}",
+    ("rnn", "RNN", "one vector, overwritten at every step", "RNN"),
+    ("lstm", "LSTM", "a cell behind input, forget and output gates", "LSTM"),
+    ("gru", "GRU", "one vector behind reset and update gates", "GRU"),
+) | _listed(
+    "memories.{}.config",
+    (
+        "transformer",
+        "Transformer",
         "Transformer: keys and values of the tokens read",
         "Transformer",
     ),
-    "transformer_xl": Entry(
-        "mnemoscope.memories.transformer_xl.config:TransformerXL",
+    (
+        "transformer_xl",
+        "TransformerXL",
         "Transformer-XL: what layers were given before",
         "Transformer-XL",
     ),
-    "compressive": Entry(
-        "mnemoscope.memories.compressive.config:Compressive",
+    (
+        "compressive",
+        "Compressive",
         "Transformer-XL whose oldest tokens are compressed",
         "Compressive Transformer",
     ),
-    "infinite": Entry(
-        "mnemoscope.memories.infinite.config:Infinite",
-        "∞-former: a continuous signal of all that is older",
-        "∞-former",
-    ),
-    "sparse": Entry(
-        "mnemoscope.memories.sparse.config:Sparse",
+    ("infinite", "Infinite", "∞-former: a continuous signal of all that is older", "∞-former"),
+    (
+        "sparse",
+        "Sparse",
         "Sparse Transformer: keys and values of tokens on a grid",
         "Sparse Transformer",
     ),
-}
+)
 
 # Models that read a source first; what the encoder remembers is the state.
-TRANSLATORS = {
-    "vector": Entry(
-        "mnemoscope.models.seq2seq.vector:OneVector",
+TRANSLATORS = _listed(
+    "models.seq2seq.{}",
+    (
+        "vector",
+        "OneVector",
         "RNN encoder-decoder, nothing but the last state between them",
         "one vector",
     ),
-    "bahdanau": Entry(
-        "mnemoscope.models.seq2seq.bahdanau:Bahdanau",
+    (
+        "bahdanau",
+        "Bahdanau",
         "RNN encoder-decoder with additive attention before each step",
         "Bahdanau attention",
     ),
-    "luong": Entry(
-        "mnemoscope.models.seq2seq.luong:Luong",
-        "RNN encoder-decoder with attention after each step",
-        "Luong attention",
-    ),
-    "encoder_decoder": Entry(
-        "mnemoscope.models.seq2seq.encoder_decoder.config:EncoderDecoder",
+    ("luong", "Luong", "RNN encoder-decoder with attention after each step", "Luong attention"),
+) | _listed(
+    "models.seq2seq.{}.config",
+    (
+        "encoder_decoder",
+        "EncoderDecoder",
         'the Transformer of "Attention is all you need"',
         "Transformer",
     ),
-}
+)
 
-ENCODERS = {
-    "encoder": Entry(
-        "mnemoscope.models.encoder.config:Encoder",
+ENCODERS = _listed(
+    "models.{}.config",
+    (
+        "encoder",
+        "Encoder",
         "the encoder of the Transformer on its own, both ways or causal",
         "Encoder",
     ),
+)
+
+TASKS = _listed(
+    "data.{}",
+    ("copy", "Copy", "repeat symbols after a lag"),
+    ("recall", "Recall", "say the value last stored under a key"),
+    ("sorting", "Sorting", "sort symbols by how often they were seen"),
+    ("characters", "Characters", "predict the next character of a text"),
+    ("text", "Text", "predict the next byte, character or BPE token"),
+    ("passages", "Passages", "predict the next token of passages of a text"),
+    ("book", "Book", "say which document a passage is from: many to one"),
+    ("spelling", "Spelling", "spell a word: one to many"),
+    ("images", "Images", "predict the next pixel of an image"),
+    ("translation", "Translation", "translate sentences"),
+    ("sentences", "Sentences", "predict next or masked words"),
+    ("delayed_answer", "DelayedAnswer", "fill in calls, and answers that come k tokens later"),
+    ("masked_lm", "MaskedLM", "predict next or masked tokens of passages of a text"),
+)
+
+LENSES = _listed(
+    "lenses.{}.lens",
+    ("retention", "Retention", "bits recalled by age, per byte carried"),
+    ("horizon", "Horizon", "what can be read off a state, by age and frequency"),
+    ("gates", "Gates", "how far LSTM and GRU gates open over time"),
+    ("attention_maps", "AttentionMaps", "attention mass of a sparse model, layer by layer"),
+    ("alignment", "Alignment", "attention of a translator on the source, word by word"),
+    ("information", "Information", "nats that layers know of what was read"),
+    ("change", "Change", "how much tokens change from layer to layer"),
+    ("influence", "Influence", "how much tokens change each other, by layer"),
+    ("neighbours", "Neighbours", "what neighbours in a layer's space share"),
+    ("occurrences", "Occurrences", "a few tokens drawn layer by layer"),
+    ("similarity", "Similarity", "how far apart layers and models are"),
+    ("spectrum", "Spectrum", "waves along positions in what layers hold"),
+    ("heads", "Heads", "how heads attend to relative positions, and by what"),
+    ("waves", "Waves", "spectra, heads, survival and filters in one reading"),
+    ("reach", "Reach", "what each word of a translation depends on"),
+)
+
+# Where options of lenses live that are not called after the lens, in its result.py.
+_OPTIONS = {
+    "retention": "retention.episodes:RetentionOptions",
+    "alignment": "lens:PairOptions",
+    "reach": "lens:PairOptions",
+    "change": "change.result:GroupedOptions",
+    "influence": "change.result:GroupedOptions",
 }
 
-TASKS = {
-    "copy": Entry("mnemoscope.data.copy:Copy", "repeat symbols after a lag"),
-    "recall": Entry("mnemoscope.data.recall:Recall", "say the value last stored under a key"),
-    "sorting": Entry("mnemoscope.data.sorting:Sorting", "sort symbols by how often they were seen"),
-    "characters": Entry(
-        "mnemoscope.data.characters:Characters", "predict the next character of a text"
-    ),
-    "text": Entry("mnemoscope.data.text:Text", "predict the next byte, character or BPE token"),
-    "passages": Entry(
-        "mnemoscope.data.passages:Passages", "predict the next token of passages of a text"
-    ),
-    "images": Entry("mnemoscope.data.images:Images", "predict the next pixel of an image"),
-    "translation": Entry("mnemoscope.data.translation:Translation", "translate sentences"),
-    "sentences": Entry("mnemoscope.data.sentences:Sentences", "predict next or masked words"),
-    "delayed_answer": Entry(
-        "mnemoscope.data.delayed_answer:DelayedAnswer",
-        "fill in calls, and answers that come k tokens later",
-    ),
-    "masked_lm": Entry(
-        "mnemoscope.data.masked_lm:MaskedLM", "predict next or masked tokens of passages of a text"
-    ),
-}
-
-LENSES = {
-    "retention": Entry(
-        "mnemoscope.lenses.retention.lens:Retention",
-        "bits recalled by age, per byte carried",
-        options="mnemoscope.lenses.retention.episodes:RetentionOptions",
-    ),
-    "horizon": Entry(
-        "mnemoscope.lenses.horizon.lens:Horizon",
-        "what can be read off a state, by age and frequency",
-        options="mnemoscope.lenses.horizon.result:HorizonOptions",
-    ),
-    "gates": Entry(
-        "mnemoscope.lenses.gates.lens:Gates",
-        "how far LSTM and GRU gates open over time",
-        options="mnemoscope.lenses.gates.result:GatesOptions",
-    ),
-    "attention_maps": Entry(
-        "mnemoscope.lenses.attention_maps.lens:AttentionMaps",
-        "attention mass of a sparse model, layer by layer",
-        options="mnemoscope.lenses.attention_maps.result:AttentionMapsOptions",
-    ),
-    "alignment": Entry(
-        "mnemoscope.lenses.alignment.lens:Alignment",
-        "attention of a translator on the source, word by word",
-        options="mnemoscope.lenses.lens:PairOptions",
-    ),
-    "information": Entry(
-        "mnemoscope.lenses.information.lens:Information",
-        "nats that layers know of what was read",
-        options="mnemoscope.lenses.information.result:InformationOptions",
-    ),
-    "change": Entry(
-        "mnemoscope.lenses.change.lens:Change",
-        "how much tokens change from layer to layer",
-        options="mnemoscope.lenses.change.result:GroupedOptions",
-    ),
-    "influence": Entry(
-        "mnemoscope.lenses.influence.lens:Influence",
-        "how much tokens change each other, by layer",
-        options="mnemoscope.lenses.change.result:GroupedOptions",
-    ),
-    "neighbours": Entry(
-        "mnemoscope.lenses.neighbours.lens:Neighbours",
-        "what neighbours in a layer's space share",
-        options="mnemoscope.lenses.neighbours.result:NeighboursOptions",
-    ),
-    "occurrences": Entry(
-        "mnemoscope.lenses.occurrences.lens:Occurrences",
-        "a few tokens drawn layer by layer",
-        options="mnemoscope.lenses.occurrences.result:OccurrencesOptions",
-    ),
-    "similarity": Entry(
-        "mnemoscope.lenses.similarity.lens:Similarity",
-        "how far apart layers and models are",
-        options="mnemoscope.lenses.similarity.result:SimilarityOptions",
-    ),
-    "spectrum": Entry(
-        "mnemoscope.lenses.spectrum.lens:Spectrum",
-        "waves along positions in what layers hold",
-        options="mnemoscope.lenses.spectrum.result:SpectrumOptions",
-    ),
-    "heads": Entry(
-        "mnemoscope.lenses.heads.lens:Heads",
-        "how heads attend to relative positions, and by what",
-        options="mnemoscope.lenses.heads.result:HeadsOptions",
-    ),
-    "waves": Entry(
-        "mnemoscope.lenses.waves.lens:Waves",
-        "spectra, heads, survival and filters in one reading",
-        options="mnemoscope.lenses.waves.result:WavesOptions",
-    ),
-    "reach": Entry(
-        "mnemoscope.lenses.reach.lens:Reach",
-        "what each word of a translation depends on",
-        options="mnemoscope.lenses.lens:PairOptions",
-    ),
-}
-
-STUDIES = {
-    "retention": Entry(
-        "mnemoscope.studies.retention.study:RetentionStudy",
+STUDIES = _listed(
+    "studies.{}.study",
+    (
+        "retention",
+        "RetentionStudy",
         "how many bits does each memory keep, for how long, in how many bytes?",
     ),
-    "lag": Entry(
-        "mnemoscope.studies.lag.study:Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"
-    ),
-    "sorting": Entry(
-        "mnemoscope.studies.sorting.study:SortingStudy",
-        "how much of a long stream do XL, Compressive and ∞-former keep?",
-    ),
-    "books": Entry(
-        "mnemoscope.studies.books.study:Books", "does carrying a memory through whole books help?"
-    ),
-    "images": Entry(
-        "mnemoscope.studies.images.study:Drawing",
-        "does sparse attention draw images as well as dense?",
-    ),
-    "patterns": Entry(
-        "mnemoscope.studies.patterns.study:Patterns",
-        "does sparse attention read text as well as dense?",
-    ),
-    "translation": Entry(
-        "mnemoscope.studies.translation.study:TranslationStudy",
+    ("lag", "Lag", "after how long do RNN, LSTM, GRU, Transformer forget?"),
+    ("sorting", "SortingStudy", "how much of a long stream do XL, Compressive and ∞-former keep?"),
+    ("books", "Books", "does carrying a memory through whole books help?"),
+    ("images", "Drawing", "does sparse attention draw images as well as dense?"),
+    ("patterns", "Patterns", "does sparse attention read text as well as dense?"),
+    (
+        "translation",
+        "TranslationStudy",
         "one vector, attention, Transformer: who still translates long sentences?",
     ),
-    "evolution": Entry(
-        "mnemoscope.studies.evolution.study:Evolution",
+    (
+        "evolution",
+        "Evolution",
         "what do layers keep that learn to translate, to go on, or to fill in?",
     ),
-    "waves": Entry(
-        "mnemoscope.studies.waves.study:WavesStudy",
+    (
+        "waves",
+        "WavesStudy",
         "how do heads attend two tokens back when all they know are absolute positions?",
     ),
-    "documents": Entry(
-        "mnemoscope.studies.documents.study:DocumentsStudy",
-        "can a model keep texts by name, and does guidance matter?",
-    ),
-    "infinite": Entry(
-        "mnemoscope.studies.infinite.study:InfiniteStudy",
-        "what is a long-term memory worth that is attached to a model?",
-    ),
-}
+    ("documents", "DocumentsStudy", "can a model keep texts by name, and does guidance matter?"),
+    ("infinite", "InfiniteStudy", "what is a long-term memory worth that is attached to a model?"),
+    ("caches", "CachesStudy", "what do compressed caches keep of a text, and in how many bytes?"),
+)
 
 # Memories for models of `transformers`: not built, but attached.
-ATTACHED = {
-    "documents": Entry(
-        "mnemoscope.huggingface.config:DocumentOptions",
-        "entries that a document switches on or off, after one block",
-    ),
-    "infinite": Entry(
-        "mnemoscope.huggingface.config:InfiniteOptions",
-        "∞-former: a continuous signal of all windows read before",
-    ),
-    "transformer_xl": Entry(
-        "mnemoscope.huggingface.config:TransformerXLOptions",
+ATTACHED = _listed(
+    "huggingface.config",
+    ("documents", "DocumentOptions", "entries that a document switches on or off, after one block"),
+    ("infinite", "InfiniteOptions", "∞-former: a continuous signal of all windows read before"),
+    (
+        "transformer_xl",
+        "TransformerXLOptions",
         "Transformer-XL: keys and values of the last tokens",
     ),
-}
+)
+
 
 KINDS = {
     "memory": MEMORIES,
@@ -314,11 +253,11 @@ def find(kind: str, name: str) -> Any:
 
 def options_of(kind: str, name: str) -> type[Config]:
     """The class that has the options of a named thing; for a lens of ours no torch is imported."""
-    entry = KINDS[kind].get(registered(kind, name))
+    name = registered(kind, name)
     options: type[Config]
-    if entry is not None and entry.options:
-        module, attribute = parts_of(entry.options)
-        options = getattr(importlib.import_module(module), attribute)
+    if kind == "lens" and name in LENSES:
+        beside = f"{name}.result:{parts_of(LENSES[name].path)[1]}Options"
+        options = load(f"mnemoscope.lenses.{_OPTIONS.get(name, beside)}")
     else:
         found = find(kind, name)
         options = found.Options if kind == "lens" else found

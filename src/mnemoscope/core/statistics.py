@@ -26,6 +26,11 @@ class Interval:
     low: Any
     high: Any
 
+    @property
+    def spread(self) -> Any:
+        """Half of its width."""
+        return (self.high - self.low) / 2
+
 
 def bootstrap_weights(count: int, resamples: int, rng: np.random.Generator) -> Floats:
     """How much every unit counts in every resample, (R, n); rows add up to one."""
@@ -52,12 +57,26 @@ def bootstrap(
     return quantile_interval(statistic(each.mean(0)), drawn)
 
 
-def paired_difference(
-    left: ArrayLike, right: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
-    """The interval of mean(left − right), of units that were measured twice, (n, …) each."""
-    apart = np.asarray(left, dtype=np.float64) - np.asarray(right, dtype=np.float64)
-    return bootstrap(apart, resamples=resamples, seed=seed)
+@dataclass(frozen=True)
+class Estimate:
+    """A mean, and the ends of 95 % of the bootstrap draws."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, mean: float, draws: Floats) -> Estimate:
+        """Take the interval from draws; those that are not a number say nothing."""
+        found = quantile_interval(mean, draws)
+        return cls(mean, float(found.low), float(found.high))
+
+    def cells(self, name: str) -> dict[str, float]:
+        """Return what a figure's table shows of it."""
+        return {name: self.mean, "low": self.low, "high": self.high}
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.4f} ({self.low:+.4f} to {self.high:+.4f})"
 
 
 def over_seeds(values: ArrayLike) -> Interval:

@@ -37,8 +37,10 @@ STATES = {
     "cross-attention": "mnemoscope.models.seq2seq.cross_attention:CrossState",
     "transformers": "mnemoscope.huggingface.stream:HuggingFaceState",
     "document": "mnemoscope.huggingface.stream:DocumentState",
+    "cache-layer": "mnemoscope.huggingface.caches.stream:CompressedState",
     "window": "mnemoscope.huggingface.infinite.windows:WindowState",
     "window-layer": "mnemoscope.huggingface.infinite.windows:WindowLayerState",
+    "slots": "mnemoscope.huggingface.infinite.slots:SlotState",
 }
 
 # What version 0.1 wrote into files instead of the names above: the paths that classes had then.

@@ -10,16 +10,19 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.config import Config
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.vocabulary import Vocabulary
 
-Split = Literal["train", "valid"]
+Split = Literal["train", "valid", "test"]
 
 # Written into `Batch.targets` where nothing is asked; the value torch's cross entropy skips.
 NO_QUESTION = -100
 # Written into `Batch.source` after the end of a row.
 NO_WORD = -1
+# Golden steps spread any number of passages evenly over a text, none of them twice.
+GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,19 @@ class Batch:
     source   (B, S) int64   what is read before all tokens, `NO_WORD` after a row's end, or None
     """
 
-    tokens: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    ages: NDArray[np.int64]
+    tokens: Ints
+    targets: Ints
+    ages: Ints
     starts: NDArray[np.bool_]
-    source: NDArray[np.int64] | None = None
+    source: Ints | None = None
+
+    @classmethod
+    def episodes(
+        cls, tokens: Ints, targets: Ints, ages: Ints | None = None, source: Ints | None = None
+    ) -> Batch:
+        """Rows that all begin anew; without ``ages`` they are unknown."""
+        ages = np.zeros_like(tokens) if ages is None else ages
+        return cls(tokens, targets, ages, np.ones(len(tokens), dtype=np.bool_), source)
 
     def rows(self, chosen: slice) -> Batch:
         """Return some rows only, as each process of a parallel run takes its share."""
@@ -63,8 +74,20 @@ class Task(Config):
 
     # True when row i of step s+1 goes on where row i of step s ended (text), False for episodes.
     carries: ClassVar[bool] = False
+    # True when the one question of an episode comes with its last token: many to one.
+    asks_once: ClassVar[bool] = False
     # The kind of models that can learn it, as in the registry.
     models: ClassVar[str] = "memory"
+
+    @property
+    def outputs(self) -> int | None:
+        """How many answers there are to choose from, None when they are token ids too."""
+        return None
+
+    @property
+    def majority(self) -> float | None:
+        """Accuracy of who always gives the commonest answer, None when nobody has counted."""
+        return None
 
     @property
     def source_vocab(self) -> int | None:
@@ -89,7 +112,7 @@ class Task(Config):
     @property
     @abstractmethod
     def vocab(self) -> int:
-        """How many token ids exist, in and out."""
+        """How many token ids exist, in and, unless there are ``outputs``, out."""
 
     @property
     @abstractmethod
@@ -105,6 +128,29 @@ class Task(Config):
     def generator(self, step: int, seed: int, split: Split) -> np.random.Generator:
         """Return the random generator that belongs to one step of one split."""
         return np.random.default_rng(derive(seed, "data", split, step))
+
+    def choose(self, count: int, step: int, size: int, seed: int, split: Split) -> Ints:
+        """Return ``size`` of ``count`` things: drawn at random to train on, else in turn."""
+        if split == "train":
+            return self.generator(step, seed, split).integers(count, size=size)
+        return (step * size + np.arange(size)) % count
+
+
+class FixedLength(Task):
+    """What tasks share whose episodes all have the same length."""
+
+    length: int
+
+    @property
+    def longest(self) -> int:
+        """Tokens in every episode."""
+        return self.length
+
+
+def part_sizes(count: int, held_out: float, test: float) -> tuple[int, int]:
+    """How many of ``count`` things to validate on and to test on: one at least, if any share."""
+    tested = min(max(1, round(count * test)), count - 2) if test else 0
+    return min(max(1, round(count * held_out)), count - tested - 1), tested
 
 
 @dataclass

@@ -70,7 +70,7 @@ class Copy(Task):
         tokens[:, -self.items :] = mark
         targets[:, -self.items :] = shown
         ages[:, -self.items :] = lag + self.items
-        return Batch(tokens, targets, ages, np.ones(size, dtype=np.bool_))
+        return Batch.episodes(tokens, targets, ages)
 
     def _draw_lag(self, rng: np.random.Generator) -> int:
         if self.shortest is None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from mnemoscope.core.seeds import derive
-from mnemoscope.data.batch import Batch, Split, Task
-from mnemoscope.data.masking import hide
+from mnemoscope.data.batch import Batch, FixedLength, Split
+from mnemoscope.data.masking import FillIn, hide
 
 
-class DelayedAnswer(Task):
+class DelayedAnswer(FixedLength, FillIn):
     """The next token, or hidden ones, of sequences of calls and answers.
 
     Capital letters are calls, small ones answers. ``back`` tokens after a call comes its answer
@@ -27,9 +27,6 @@ class DelayedAnswer(Task):
     so tokens twice as far away say little; a plain repetition would be a wave of its own.
     """
 
-    models: ClassVar[str] = "encoder"
-
-    objective: Literal["next", "masked"] = Field("masked", description="what is asked for")
     calls: int = Field(8, ge=2, description="kinds of calls, and of answers")
     length: int = Field(64, ge=4, description="tokens in a sequence")
     back: int = Field(3, ge=1, description="how many tokens after a call its answer comes")
@@ -45,16 +42,6 @@ class DelayedAnswer(Task):
     def vocab(self) -> int:
         """Calls, answers, and what hides one."""
         return 2 * self.calls + 1
-
-    @property
-    def longest(self) -> int:
-        """Tokens in every sequence."""
-        return self.length
-
-    @property
-    def hides_answers(self) -> bool:
-        """A hidden token cannot be read off the input; the next one can, by who looks ahead."""
-        return self.objective == "masked"
 
     def batch(
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
@@ -74,5 +61,4 @@ class DelayedAnswer(Task):
         else:
             drawn = np.random.default_rng(derive(seed, "blanks", split, step))
             tokens, targets = hide(words[:, :-1], 2 * self.calls, 2 * self.calls, drawn)
-        starts = np.ones(size, dtype=np.bool_)
-        return Batch(tokens.copy(), targets.copy(), np.zeros_like(tokens), starts)
+        return Batch.episodes(tokens.copy(), targets.copy())

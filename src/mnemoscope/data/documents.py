@@ -43,8 +43,9 @@ def read_documents(source: str | Path | None) -> list[Document]:
     """Return the documents of a source, in an order that does not depend on the machine.
 
     A file is one document; a folder gives one for each ``.txt``, ``.md`` or ``.gz`` file in it,
-    at any depth, sorted; ``hf:OWNER/NAME[/CONFIG]`` one per row of a Hugging Face dataset's train
-    split; None one per topic of CPython's own English help, paragraphs told twice left out.
+    at any depth, sorted; ``hf:OWNER/NAME[/CONFIG][:SPLIT]`` one per row of a Hugging Face dataset,
+    of its train split by default; None one per topic of CPython's own English help, paragraphs told
+    twice left out.
     """
     if source is None:
         return _python_topics()
@@ -118,8 +119,8 @@ def read_text(path: Path) -> str:
 
 
 def load_dataset(source: str) -> tuple[str, Any]:
-    """Return name and rows of the train split of ``hf:OWNER/NAME[/CONFIG]``."""
-    name, config = _dataset_name(source)
+    """Return name and rows of ``hf:OWNER/NAME[/CONFIG][:SPLIT]``, by default of the train split."""
+    name, config, split = _dataset_name(source)
     try:
         import datasets
     except ImportError as error:
@@ -127,11 +128,11 @@ def load_dataset(source: str) -> tuple[str, Any]:
             f"{source} needs the datasets package: pip install 'mnemoscope[data]'"
         ) from error
     try:
-        return name, datasets.load_dataset(name, config, split="train")
+        return name, datasets.load_dataset(name, config, split=split)
     # Not found, no network and a missing or wrong configuration are of these two kinds.
     except (OSError, ValueError) as error:
         raise UserError(
-            f"cannot load {source} (the form is hf:OWNER/NAME[/CONFIG]): {error}"
+            f"cannot load {source} (the form is hf:OWNER/NAME[/CONFIG][:SPLIT]): {error}"
         ) from error
 
 
@@ -145,11 +146,14 @@ def _hugging_face(source: str) -> list[Document]:
     return [Document(f"{name}#{i}", text) for i, text in texts]
 
 
-def _dataset_name(source: str) -> tuple[str, str | None]:
-    parts = source.removeprefix("hf:").split("/")
-    if len(parts) > 3 or not all(parts):
-        raise UserError(f"{source!r} is not of the form hf:OWNER/NAME or hf:OWNER/NAME/CONFIG")
-    return "/".join(parts[:2]), parts[2] if len(parts) == 3 else None
+def _dataset_name(source: str) -> tuple[str, str | None, str]:
+    name, colon, split = source.removeprefix("hf:").partition(":")
+    parts = name.split("/")
+    if len(parts) > 3 or not all(parts) or (colon and not split):
+        raise UserError(
+            f"{source!r} is not of the form hf:OWNER/NAME, hf:OWNER/NAME/CONFIG, either :SPLIT"
+        )
+    return "/".join(parts[:2]), parts[2] if len(parts) == 3 else None, split or "train"
 
 
 def _text_column(source: str, rows: Any) -> str:

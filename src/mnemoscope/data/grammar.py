@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mnemoscope.core.seeds import derive
+from mnemoscope.data.parallel import Pair
 
 _LEXICON = """
 nouns       dog cat king child farmer boat tree fish
@@ -39,14 +40,6 @@ MOST_SENTENCES, MOST_CLAUSES = 10_000_000, 100
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """The same in both languages."""
-
-    source: str
-    target: str
-
-
-@dataclass(frozen=True)
 class _Noun:
     """A noun phrase, and what its verb has to agree with."""
 
@@ -56,11 +49,11 @@ class _Noun:
     kind: int
 
 
-def sentences(count: int, clauses: int) -> list[Sentence]:
+def sentences(count: int, clauses: int) -> list[Pair]:
     """Return ``count`` different sentences of one to ``clauses`` clauses."""
     words = _Words()
     rng = np.random.default_rng(derive(0, "grammar", "sentences"))
-    found: dict[str, Sentence] = {}
+    found: dict[str, Pair] = {}
     while len(found) < count:
         source, target = words.clause(rng)
         for _ in range(int(rng.integers(clauses))):
@@ -70,7 +63,7 @@ def sentences(count: int, clauses: int) -> list[Sentence]:
             source = [*source, LINKS[link], *more]
             target = [*meant, words.links[link], *target]
         text = " ".join(source)
-        found.setdefault(text, Sentence(text, " ".join(target)))
+        found.setdefault(text, Pair(text, " ".join(target)))
     return list(found.values())
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import struct
 import warnings
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.seeds import derive
 from mnemoscope.data import documents
-from mnemoscope.data.batch import Batch, Split, Task
+from mnemoscope.data.batch import Batch, Split, Task, part_sizes
 from mnemoscope.data.packed import read_unpacked
 
 Pixels = NDArray[np.uint8]
@@ -27,7 +28,18 @@ _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 _IDX_IMAGES = b"\x00\x00\x08\x03"  # bytes in three dimensions, as MNIST and its kin are stored
 
 
-class Images(Task):
+class ImageOptions(Config):
+    """Which images, and how they are read."""
+
+    source: str | None = Field(
+        None, description="an idx file, a folder of images; none = the digits of scikit-learn"
+    )
+    levels: int = Field(16, ge=2, le=256, description="brightnesses a pixel can have")
+    side: int = Field(32, ge=2, le=4096, description="pixels a side; only for a folder of images")
+    colour: bool = Field(False, description="three channels a pixel; only for a folder of images")
+
+
+class Images(ImageOptions, Task):
     """The next pixel of an image, read row by row, channel by channel, behind a start token.
 
     Ids below ``levels`` are brightnesses, the last id is the start. An image of 2 × 2 pixels with
@@ -36,22 +48,28 @@ class Images(Task):
         tokens   4 0 3 1
         targets  0 3 1 2
 
-    Held-out images are always the same ones and come in the same order, whatever the seed. Ages
-    are unknown, 0.
+    Held-out images are always the same ones and come in the same order, whatever the seed; those
+    of the test are others, since who chooses by the held-out ones cannot report them. Ages are
+    unknown, 0.
     """
 
-    source: str | None = Field(
-        None, description="an idx file, a folder of images; none = the digits of scikit-learn"
-    )
-    levels: int = Field(16, ge=2, le=256, description="brightnesses a pixel can have")
-    side: int = Field(32, ge=2, le=4096, description="pixels a side; only for a folder of images")
-    colour: bool = Field(False, description="three channels a pixel; only for a folder of images")
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the images kept for validation")
+    test: float = Field(
+        0.0, ge=0, lt=1, description="share kept for a test, on which none is chosen"
+    )
+
+    @model_validator(mode="after")
+    def _leaves_some(self) -> Self:
+        if self.held_out + self.test >= 1:
+            raise ValueError(
+                f"held_out={self.held_out} and test={self.test} leave nothing to learn"
+            )
+        return self
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Rows, columns and, with colours, channels of every image."""
-        return _collection(self).train.shape[1:]
+        return _collection(self)["train"].shape[1:]
 
     @property
     def vocab(self) -> int:
@@ -65,42 +83,44 @@ class Images(Task):
 
     def images(self, split: Split) -> Pixels:
         """Return all images of a split in levels, (count, *shape), read-only."""
-        collection = _collection(self)
-        return collection.train if split == "train" else collection.valid
+        images = _collection(self)[split]
+        if not len(images):
+            raise UserError("no images are kept for a test; set test to a share of them")
+        return images
 
     def batch(
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
     ) -> Batch:
-        """Return ``size`` images: drawn at random to train on, in turn to validate on."""
+        """Return ``size`` images: drawn at random to train on, else in turn."""
         images = self.images(split)
-        if split == "train":
-            chosen = self.generator(step, seed, split).integers(len(images), size=size)
-        else:
-            chosen = (step * size + np.arange(size)) % len(images)
+        chosen = self.choose(len(images), step, size, seed, split)
         targets = images[chosen].reshape(size, -1).astype(np.int64)
         start = np.full((size, 1), self.levels, dtype=np.int64)
         tokens = np.concatenate([start, targets[:, :-1]], axis=1)
-        return Batch(tokens, targets, np.zeros_like(tokens), np.ones(size, dtype=np.bool_))
-
-
-@dataclass(frozen=True)
-class _Collection:
-    train: Pixels
-    valid: Pixels
+        return Batch.episodes(tokens, targets)
 
 
 # A config is frozen, so it can stand for its images; a few suffice, as collections may be large.
 @lru_cache(maxsize=4)
-def _collection(task: Images) -> _Collection:
+def _collection(task: Images) -> dict[Split, Pixels]:
     images, brightest = _read(task)
-    if len(images) < 2:
-        raise UserError(f"{task.source} has {len(images)} image; at least 2 are needed")
+    parts = 3 if task.test else 2
+    if len(images) < parts:
+        raise UserError(
+            f"{task.source} has {len(images)} image{'s' if len(images) > 1 else ''}; at least "
+            f"{parts} are needed"
+        )
     levels = (images.astype(np.int32) * task.levels // (brightest + 1)).astype(np.uint8)
     levels.flags.writeable = False
-    held = min(max(1, round(len(levels) * task.held_out)), len(levels) - 1)
+    held, tested = part_sizes(len(levels), task.held_out, task.test)
     # Drawn from a fixed seed: neighbours are often alike, and no run may see what is held out.
     order = np.random.default_rng(derive(0, "held out")).permutation(len(levels))
-    return _Collection(levels[np.sort(order[held:])], levels[np.sort(order[:held])])
+    valid, test, train = np.split(order, (held, held + tested))
+    return {
+        "train": levels[np.sort(train)],
+        "valid": levels[np.sort(valid)],
+        "test": levels[np.sort(test)],
+    }
 
 
 def _read(task: Images) -> tuple[Pixels, int]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
 import numpy as np
-from pydantic import Field
 
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import Batch, Split
-from mnemoscope.data.masking import hide
+from mnemoscope.data.masking import FillIn, hide
 from mnemoscope.data.passages import Passages
 
 
-class MaskedLM(Passages):
+class MaskedLM(FillIn, Passages):
     """The next token of a passage, or the tokens that were hidden in it.
 
     The passage ``memory``, M hides a token, a dot asks nothing:
@@ -25,19 +22,10 @@ class MaskedLM(Passages):
     as in `Passages`; what learns is an encoder, causal for the next token.
     """
 
-    models: ClassVar[str] = "encoder"
-
-    objective: Literal["next", "masked"] = Field("masked", description="what is asked for")
-
     @property
     def vocab(self) -> int:
         """Tokens of the text, and one that hides them."""
         return self.vocabulary.size + 1
-
-    @property
-    def hides_answers(self) -> bool:
-        """A hidden token cannot be read off the input; the next one can, by who looks ahead."""
-        return self.objective == "masked"
 
     def batch(
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
@@ -48,5 +36,4 @@ class MaskedLM(Passages):
             return whole
         known = self.vocabulary.size
         rng = np.random.default_rng(derive(seed, "blanks", split, step))
-        tokens, targets = hide(whole.tokens, known, known, rng)
-        return Batch(tokens, targets, np.zeros_like(tokens), whole.starts)
+        return Batch.episodes(*hide(whole.tokens, known, known, rng))

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
-from mnemoscope.data.batch import NO_QUESTION
-
-Ints = NDArray[np.int64]
+from mnemoscope.core.arrays import Ints
+from mnemoscope.data.batch import NO_QUESTION, Task
 
 # Of all tokens, how many are asked for; of these, how many are hidden, how many another token.
 ASKED, HIDDEN, ANOTHER = 0.15, 0.8, 0.1
+
+
+class FillIn(Task):
+    """What tasks share that ask for the next token or for hidden ones; encoders learn them."""
+
+    models: ClassVar[str] = "encoder"
+
+    objective: Literal["next", "masked"] = Field("masked", description="what is asked for")
+
+    @property
+    def hides_answers(self) -> bool:
+        """A hidden token cannot be read off the input; the next one can, by who looks ahead."""
+        return self.objective == "masked"
 
 
 def hide(words: Ints, size: int, blank: int, rng: np.random.Generator) -> tuple[Ints, Ints]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import existing, load_dataset, read_text
 
 log = logging.getLogger(__name__)
+
+# What exports of Tatoeba and its kin write behind a pair: whose it is, and on what terms.
+_ATTRIBUTION = re.compile(r"attribution|licen[cs]e|copyright|©|\bcc[ -]?(by|0)\b|tatoeba", re.I)
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,11 @@ def read_pairs(corpus: str, columns: Sequence[str] | None = None) -> list[Pair]:
     """Return the pairs of a corpus, in its order; those with an empty side are left out.
 
     corpus   ``pairs.tsv`` (may be gzip), ``a.en,a.de`` (two files of equal length), or
-             ``hf:OWNER/NAME[/CONFIG]``
+             ``hf:OWNER/NAME[/CONFIG][:SPLIT]``
     columns  which two: numbers from 1 in a table, names (or languages) in a dataset
+
+    A table for which no columns are named has two; a third may hold an attribution, which is left
+    out with a word in the log. Anything else beyond the second is refused.
     """
     if columns is not None and len(columns) != 2:
         raise UserError(f"columns must name two, source and target: got {','.join(columns)}")
@@ -68,9 +75,11 @@ def _lines(path: str) -> list[str]:
 def _table(path: str, columns: Sequence[str] | None) -> Iterable[tuple[str, str]]:
     places = [_number(one) for one in columns or ("1", "2")]
     needed = max(places)
-    for number, line in enumerate(_lines(path), start=1):
-        cells = line.split("\t")
-        if not line.strip():
+    rows = [line.split("\t") for line in _lines(path)]
+    if columns is None:
+        _check_two(path, rows)
+    for number, cells in enumerate(rows, start=1):
+        if not any(map(str.strip, cells)):
             yield "", ""
         elif len(cells) < needed:
             raise UserError(
@@ -79,6 +88,25 @@ def _table(path: str, columns: Sequence[str] | None) -> Iterable[tuple[str, str]
             )
         else:
             yield cells[places[0] - 1], cells[places[1] - 1]
+
+
+def _check_two(path: str, rows: Iterable[Sequence[str]]) -> None:
+    """Raise `UserError` when it is not plain which two columns are meant."""
+    attributed = 0
+    for number, cells in enumerate(rows, start=1):
+        beyond = "\t".join(cells[2:]).strip()
+        if not beyond:
+            continue
+        if "\t" in beyond or not _ATTRIBUTION.search(beyond):
+            raise UserError(
+                f"line {number} of {path} has {len(cells)} columns ({beyond[:40]!r} is beyond the "
+                "second): say which two are source and target, for example columns=1,2"
+            )
+        attributed += 1
+    if attributed:
+        log.warning(
+            "%s: the third column of %d lines is an attribution and left out", path, attributed
+        )
 
 
 def _number(column: str) -> int:

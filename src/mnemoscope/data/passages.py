@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.data.batch import Batch, Split
+from mnemoscope.data.batch import GOLDEN, Batch, Split
 from mnemoscope.data.text import Text
 from mnemoscope.data.vocabulary import Unit
 
@@ -49,9 +49,8 @@ class Passages(Text):
         if split == "train":
             first = self.generator(step, seed, split).integers(starts, size=size)
         else:
-            # Golden steps spread any number of passages evenly, none of them twice.
-            golden = (np.arange(step * size, (step + 1) * size) * 0.6180339887498949) % 1
-            first = (golden * starts).astype(np.int64)
+            evenly = (np.arange(step * size, (step + 1) * size) * GOLDEN) % 1
+            first = (evenly * starts).astype(np.int64)
         where = first[:, None] + np.arange(self.length)
         tokens, targets = ids[where].astype(np.int64), ids[where + 1].astype(np.int64)
-        return Batch(tokens, targets, np.zeros_like(tokens), np.ones(size, dtype=np.bool_))
+        return Batch.episodes(tokens, targets)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
+from mnemoscope.core.arrays import Ints
+from mnemoscope.data.batch import NO_QUESTION, Batch, FixedLength, Split
 
-Ints = NDArray[np.int64]
+Keys = Annotated[int, Field(ge=1, description="how many different keys there are")]
+Values = Annotated[int, Field(ge=2, description="how many different values there are")]
 
 
-class Recall(Task):
+class Recall(FixedLength):
     """Key-value pairs, then filler in which keys return; at each the value last stored is due.
 
     Ids below ``keys`` are keys, the next ``values`` ids are values, the last id is the filler.
@@ -30,8 +31,8 @@ class Recall(Task):
     8 + 4 · key + value): to bind a key to its value takes no wit, so what is left is memory.
     """
 
-    keys: int = Field(16, ge=1, description="how many different keys there are")
-    values: int = Field(16, ge=2, description="how many different values there are")
+    keys: Keys = 16
+    values: Values = 16
     pairs: int = Field(4, ge=1, description="keys that get a value in an episode")
     queries: int = Field(4, ge=1, le=1_000_000, description="questions in an episode")
     length: int = Field(32, ge=3, description="tokens in an episode")
@@ -136,11 +137,6 @@ class Recall(Task):
         """How many token ids exist: keys, values, the filler, and writes that are one token."""
         return self.keys + self.values + 1 + (self.keys * self.values if self.joined else 0)
 
-    @property
-    def longest(self) -> int:
-        """Tokens in every episode."""
-        return self.length
-
     def batch(
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
     ) -> Batch:
@@ -189,7 +185,7 @@ class Recall(Task):
         ages = np.zeros_like(tokens)
         ages[rows, places] = places - stored[rows, asked]
         tokens[rows, places] = keys[rows, asked]
-        return Batch(tokens, targets, ages, np.ones(size, dtype=np.bool_))
+        return Batch.episodes(tokens, targets, ages)
 
     def _questions(self, rng: np.random.Generator, stored: Ints) -> tuple[Ints, Ints]:
         """Choose which pair each query asks for and where, given where the values stand."""

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field
 
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.seeds import derive
-from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
-from mnemoscope.data.grammar import MOST_CLAUSES, MOST_SENTENCES
-from mnemoscope.data.masking import hide
-from mnemoscope.data.translation import Part, Translation, encode
-from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
-
-Ints = NDArray[np.int64]
+from mnemoscope.data.batch import NO_QUESTION, Batch, Split
+from mnemoscope.data.masking import FillIn, hide
+from mnemoscope.data.translation import PairsTask, Part, Translation, drawn, encode
+from mnemoscope.data.vocabulary import Merges, Vocabulary
 
 
-class Sentences(Task):
+class Sentences(FillIn, PairsTask):
     """The next word of a sentence, or the words that were hidden in it (masked language model).
 
     The sentences are the sources of the task ``translation`` with the same options, cut into the
@@ -33,28 +28,6 @@ class Sentences(Task):
     Of 15 % of the words, at least one in a sentence, 8 in 10 are hidden, 1 is replaced by a random
     one and 1 left as it is. A batch holds sentences of one length: nothing is padded.
     """
-
-    models: ClassVar[str] = "encoder"
-
-    objective: Literal["next", "masked"] = Field("masked", description="what is asked for")
-    corpus: str | None = Field(
-        None, description="sentence pairs, as for translation; none = two languages from a grammar"
-    )
-    columns: tuple[str, ...] | None = Field(None, description="source and target in the corpus")
-    vocabulary: Literal["joint", "separate"] = Field(
-        "joint", description="one BPE for both sides, or one each"
-    )
-    vocabulary_size: int = Field(2048, ge=SMALLEST_BPE, description="most tokens BPE may learn")
-    most_tokens: int = Field(100, ge=2, description="longer sentences are left out, end included")
-    held_out: float = Field(
-        0.05, gt=0, lt=0.5, description="share of sentences for validation, and for the test"
-    )
-    sentences: int = Field(
-        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
-    )
-    clauses: int = Field(
-        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
-    )
 
     @property
     def pairs(self) -> Translation:
@@ -75,16 +48,6 @@ class Sentences(Task):
     def vocab(self) -> int:
         """How many token ids there are: words, their end, and what hides one."""
         return self.words.size + 2
-
-    @property
-    def longest(self) -> int:
-        """Tokens in the longest sentence."""
-        return self.most_tokens
-
-    @property
-    def hides_answers(self) -> bool:
-        """A masked word cannot be read off the input; the next one can, by who looks ahead."""
-        return self.objective == "masked"
 
     @property
     def digest(self) -> str:
@@ -114,8 +77,7 @@ class Sentences(Task):
             tokens = words
         else:
             tokens, targets = self.hide(words, self.generator(step, seed, split))
-        starts = np.ones(len(words), dtype=np.bool_)
-        return Batch(tokens, targets, np.zeros_like(words), starts)
+        return Batch.episodes(tokens, targets)
 
     def hide(self, words: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Hide some of the words (B, T): what is read, and what is asked."""
@@ -151,9 +113,5 @@ def _cuts(pairs: Translation, part: Part, size: int) -> list[slice]:
 
 @lru_cache(maxsize=4)
 def _epoch(pairs: Translation, part: Split, size: int, seed: int, epoch: int) -> list[Ints]:
-    """The rows of every batch of one pass; who is with whom, and when, is drawn anew each time."""
-    rng = np.random.default_rng(derive(seed, "data", part, epoch))
     lengths = np.array([len(one) for one in _encoded(pairs, part)])
-    order = np.lexsort((rng.random(len(lengths)), lengths))
-    cuts = _cuts(pairs, part, size)
-    return [order[cuts[place]] for place in rng.permutation(len(cuts))]
+    return drawn(_cuts(pairs, part, size), [lengths], derive(seed, "data", part, epoch))

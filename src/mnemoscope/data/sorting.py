@@ -7,15 +7,13 @@ drift, so the end of the input alone misleads.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from mnemoscope.core.arrays import Ints
 from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
-
-Ints = NDArray[np.int64]
 
 
 class Sorting(Task):
@@ -31,11 +29,26 @@ class Sorting(Task):
     never seen last in the order of their ids. Each answer depends on all tokens: ages are 0.
     numbers: the symbols as numbers, all of them, in descending order; an age is the distance to
     where the number stood, of equal numbers the first seen comes first.
+
+    A ``curriculum`` of shorter lengths is for training alone: held-out episodes have all tokens.
     """
 
     variant: Literal["frequency", "numbers"] = Field("frequency", description="what is sorted")
     symbols: int = Field(20, ge=2, description="how many different symbols, or numbers, there are")
     length: int = Field(1000, ge=1, description="tokens before the separator")
+    curriculum: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (), description="other, shorter lengths that training begins with, one after another"
+    )
+    curriculum_steps: int = Field(400, ge=1, description="steps on each of these")
+
+    @model_validator(mode="after")
+    def _shorter(self) -> Self:
+        if max(self.curriculum, default=0) > self.length:
+            raise ValueError(
+                f"a curriculum begins with shorter lengths: {max(self.curriculum)} is above "
+                f"length={self.length}"
+            )
+        return self
 
     @property
     def vocab(self) -> int:
@@ -51,6 +64,10 @@ class Sorting(Task):
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
     ) -> Batch:
         """Return ``size`` episodes; the questions begin at the separator."""
+        begun = self.curriculum[step // self.curriculum_steps :] if split == "train" else ()
+        if begun:
+            shorter = self.model_copy(update={"length": begun[0], "curriculum": ()})
+            return shorter.batch(step, size, seed=seed, split=split)
         rng = self.generator(step, seed, split)
         if self.variant == "frequency":
             shown = self._drifting(rng, size)
@@ -65,7 +82,7 @@ class Sorting(Task):
         tokens = np.concatenate([shown, separator, answer[:, :-1]], axis=1)
         targets = np.concatenate([np.full_like(shown, NO_QUESTION), answer], axis=1)
         ages = np.concatenate([np.zeros_like(shown), answer_ages], axis=1)
-        return Batch(tokens, targets, ages, np.ones(size, dtype=np.bool_))
+        return Batch.episodes(tokens, targets, ages)
 
     def _drifting(self, rng: np.random.Generator, size: int) -> Ints:
         """Draw tokens whose distribution moves linearly from one random one to another, (B, L)."""

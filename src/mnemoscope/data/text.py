@@ -6,18 +6,20 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, ClassVar, Self
+from itertools import pairwise
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.seeds import derive
-from mnemoscope.data.batch import Batch, Split, Task
+from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task, part_sizes
 from mnemoscope.data.documents import Document, choose, read_documents
-from mnemoscope.data.vocabulary import SMALLEST_BPE, Alphabet, Bytes, Merges, Unit, Vocabulary
+from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit, Vocabulary, learn
 
 # With fewer documents than this a whole one is too large a share to hold out.
 _ENOUGH_DOCUMENTS = 10
@@ -37,9 +39,14 @@ class Text(Task):
     Step 2 is step 0 again with ``starts`` set, as it is at step 0. A rest of a lane shorter than
     ``length`` is dropped. Text has one order: the seed changes nothing. Ages are unknown, 0.
 
+    A document begins anew: what a step has left of the one before is padded and asks nothing, and
+    ``starts`` is set at the next step. Rows with more ends of documents take more steps, so each
+    row begins again on its own.
+
     Held out for validation are the documents that ``valid`` names; else whole documents when there
-    are ten or more, always the same ones; else the last part of the text. BPE learns from the
-    training part only.
+    are ten or more, always the same ones; else the last part of the text. A share for a ``test`` is
+    taken in the same way, since who chooses by the held-out text cannot report it. BPE learns from
+    the training part only.
     """
 
     carries: ClassVar[bool] = True
@@ -50,8 +57,15 @@ class Text(Task):
     unit: Unit = Field("bpe", description="what a token is: bytes, characters or bpe")
     vocabulary_size: int = Field(2048, description="most tokens BPE may learn; only for bpe")
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the text kept for validation")
+    test: float = Field(
+        0.0, ge=0, lt=1, description="share kept for a test, on which none is chosen"
+    )
     valid: Annotated[tuple[str, ...] | None, DISTINCT] = Field(
         None, min_length=1, description="documents kept for validation instead, by name"
+    )
+
+    reset: Literal["document", "lane"] = Field(
+        "document", description="where a row begins anew; lane = nowhere else, as older runs did"
     )
 
     @model_validator(mode="after")
@@ -60,6 +74,12 @@ class Text(Task):
             raise ValueError(
                 f"vocabulary_size={self.vocabulary_size} is too small for byte-level BPE; make it "
                 f"at least {SMALLEST_BPE} or set unit to bytes"
+            )
+        if self.test and self.valid is not None:
+            raise ValueError("a share is kept for a test only where valid names no documents")
+        if self.held_out + self.test >= 1:
+            raise ValueError(
+                f"held_out={self.held_out} and test={self.test} leave nothing to learn"
             )
         return self
 
@@ -79,8 +99,8 @@ class Text(Task):
         corpus = _corpus(self)
         words = corpus.vocabulary.decode(np.arange(corpus.vocabulary.size))
         digest = hashlib.blake2b(words.encode(), digest_size=16)
-        digest.update(corpus.train.tobytes())
-        digest.update(corpus.valid.tobytes())
+        for part in corpus.parts.values():
+            digest.update(part.tobytes())
         return digest.hexdigest()
 
     @property
@@ -95,8 +115,10 @@ class Text(Task):
 
     def tokens(self, split: Split) -> NDArray[np.int32]:
         """Return all token ids of a split in reading order, read-only."""
-        corpus = _corpus(self)
-        return corpus.train if split == "train" else corpus.valid
+        tokens = _corpus(self).parts[split]
+        if split == "test" and not len(tokens):
+            raise UserError("no text is kept for a test; set test to a share of it")
+        return tokens
 
     def batch(
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
@@ -111,33 +133,67 @@ class Text(Task):
                 f"the {split} text has {len(ids)} tokens, too few for {size} rows of {length}: "
                 f"it needs {size * length + 1}; give more text, fewer rows or a smaller length"
             )
-        column = step % steps * length
-        where = lane * np.arange(size)[:, None] + column + np.arange(length)
-        tokens = ids[where].astype(np.int64)
-        targets = ids[where + 1].astype(np.int64)
-        starts = np.full(size, column == 0)
-        return Batch(tokens, targets, np.zeros_like(tokens), starts)
+        rows = _lanes(self, split, size, length)
+        chosen = np.array([row[step % len(row)] for row in rows])  # (B, 3): begin, end, anew
+        where = chosen[:, :1] + np.arange(length)
+        inside = where < chosen[:, 1:2]
+        tokens = np.where(inside, ids[where % len(ids)], 0).astype(np.int64)
+        # After its last token nothing is asked: the next document has nothing to do with it.
+        asked = inside & ~np.isin(where + 1, _begins(self, split))
+        targets = np.where(asked, ids[(where + 1) % len(ids)], NO_QUESTION).astype(np.int64)
+        return Batch(tokens, targets, np.zeros_like(tokens), chosen[:, 2].astype(np.bool_))
+
+
+def _begins(task: Text, split: Split) -> Ints:
+    """Where in the tokens of a split documents begin, if rows begin anew there."""
+    begins = _corpus(task).begins[split]
+    return begins if task.reset == "document" else begins[:0]
+
+
+@lru_cache(maxsize=8)
+def _lanes(task: Text, split: Split, size: int, length: int) -> list[Ints]:
+    """Of every row the pieces that its steps read, (pieces, 3): begin, end, whether it is anew."""
+    lane = (len(task.tokens(split)) - 1) // size
+    begins = _begins(task, split)
+    rows = []
+    for first in range(0, size * lane, lane):
+        inside = begins[(begins > first) & (begins < first + lane)]
+        pieces = []
+        for begin, end in pairwise([first, *inside.tolist(), first + lane]):
+            at = np.arange(begin, end, length)
+            pieces.append(np.stack((at, np.minimum(at + length, end), at == begin), 1))
+        # A rest of the lane that does not fill a step is dropped.
+        rest = lane - (pieces[-1][0, 0] - first)
+        pieces[-1] = pieces[-1][: rest // length]
+        rows.append(np.concatenate(pieces))
+    return rows
 
 
 @dataclass(frozen=True)
 class _Corpus:
     vocabulary: Vocabulary
-    train: NDArray[np.int32]
-    valid: NDArray[np.int32]
+    parts: dict[Split, NDArray[np.int32]]
+    begins: dict[Split, Ints]
 
 
 # A config is frozen, so it can stand for its corpus; a few suffice, as corpora may be large.
 @lru_cache(maxsize=4)
 def _corpus(task: Text) -> _Corpus:
-    train, valid = split_documents(read_documents(task.source), task.held_out, task.valid)
-    vocabulary: Vocabulary
-    if task.unit == "bytes":
-        vocabulary = Bytes()
-    elif task.unit == "characters":
-        vocabulary = Alphabet(train + valid)
-    else:
-        vocabulary = Merges.learn(train, task.vocabulary_size)
-    return _Corpus(vocabulary, _ids(vocabulary, train), _ids(vocabulary, valid))
+    parts = split_documents(read_documents(task.source), task.held_out, task.valid, task.test)
+    texts = {part: "".join(pieces) for part, pieces in parts.items()}
+    rest = "".join(text for part, text in texts.items() if part != "train")
+    vocabulary = learn(task.unit, texts["train"], rest, task.vocabulary_size)
+    ids = {part: _ids(vocabulary, text) for part, text in texts.items()}
+    begins = {part: _first_tokens(vocabulary, one, parts[part]) for part, one in ids.items()}
+    return _Corpus(vocabulary, ids, begins)
+
+
+def _first_tokens(vocabulary: Vocabulary, ids: NDArray[np.int32], pieces: list[str]) -> Ints:
+    """Which token is the first that begins in each of the pieces, of which ids are the whole."""
+    widths = vocabulary.widths[ids]
+    before = np.cumsum([0, *(len(piece.encode()) for piece in pieces)])[:-1]
+    found: Ints = np.searchsorted(np.cumsum(widths) - widths, before)
+    return found
 
 
 def _ids(vocabulary: Vocabulary, text: str) -> NDArray[np.int32]:
@@ -148,27 +204,47 @@ def _ids(vocabulary: Vocabulary, text: str) -> NDArray[np.int32]:
 
 
 def split_documents(
-    documents: list[Document], held_out: float, valid: Sequence[str] | None = None
-) -> tuple[str, str]:
-    """Return the texts to train on and to validate on, documents a blank line apart."""
+    documents: list[Document],
+    held_out: float,
+    valid: Sequence[str] | None = None,
+    test: float = 0.0,
+) -> dict[Split, list[str]]:
+    """Return the documents to train, to validate and to test on, a blank line between two."""
     count = len(documents)
     if valid is not None:
         named = choose(documents, valid)
         names = {document.name for document in named}
         if len(named) == count:
             raise UserError("every document is held out: leave some to train on")
-        return _join(one for one in documents if one.name not in names), _join(named)
+        rest = _spaced(one for one in documents if one.name not in names)
+        return {"train": rest, "valid": _spaced(named), "test": []}
     if count < _ENOUGH_DOCUMENTS:
-        text = _join(documents)
-        cut = round(len(text) * (1 - held_out))
-        return text[:cut], text[cut:]
-    chosen = min(max(1, round(count * held_out)), count - 1)
+        pieces = _spaced(documents)
+        whole = sum(map(len, pieces))
+        first, second = (round(whole * (1 - share - test)) for share in (held_out, 0))
+        return {
+            "train": _between(pieces, 0, first),
+            "valid": _between(pieces, first, second),
+            "test": _between(pieces, second, whole),
+        }
+    held, tested = part_sizes(count, held_out, test)
     # Drawn from a fixed seed: neighbours in a sorted folder are alike, and no run may see them.
     rng = np.random.default_rng(derive(0, "held out"))
-    held = set(rng.permutation(count)[:chosen].tolist())
-    train = [document for i, document in enumerate(documents) if i not in held]
-    return _join(train), _join(documents[i] for i in sorted(held))
+    chosen = np.split(rng.permutation(count), (held, held + tested))
+    valid_part, test_part, train = (_spaced(documents[i] for i in sorted(one)) for one in chosen)
+    return {"train": train, "valid": valid_part, "test": test_part}
 
 
-def _join(documents: Iterable[Document]) -> str:
-    return _BETWEEN_DOCUMENTS.join(document.text for document in documents)
+def _spaced(documents: Iterable[Document]) -> list[str]:
+    """Texts of documents, each but the last with the blank line that parts it from the next."""
+    texts = [document.text for document in documents]
+    return [text + _BETWEEN_DOCUMENTS for text in texts[:-1]] + texts[-1:]
+
+
+def _between(pieces: list[str], begin: int, end: int) -> list[str]:
+    """What lies between two characters, counted through all pieces."""
+    found, at = [], 0
+    for piece in pieces:
+        found.append(piece[max(0, begin - at) : max(0, end - at)])
+        at += len(piece)
+    return [piece for piece in found if piece]

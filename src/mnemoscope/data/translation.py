@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from mnemoscope.core.arrays import Ints
+from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.seeds import derive
 from mnemoscope.data import grammar
@@ -23,11 +24,63 @@ from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
 
 log = logging.getLogger(__name__)
 
-Ints = NDArray[np.int64]
 Part = Literal["train", "valid", "test"]
 
 
-class Translation(Task):
+class PairOptions(Config):
+    """Where sentence pairs come from, and their parts."""
+
+    corpus: str | None = Field(
+        None,
+        description="a table with tabs, FILE,FILE or hf:OWNER/NAME[/CONFIG][:SPLIT]; "
+        "none = two languages from a grammar",
+    )
+    valid: str | None = Field(
+        None, description="pairs to validate on, given as corpus is; none = a share of the corpus"
+    )
+    test: str | None = Field(
+        None, description="pairs of the test, given as corpus is; none = a share of the corpus"
+    )
+    columns: tuple[str, ...] | None = Field(
+        None, description="source and target: numbers in a table, names in a dataset; none = 1,2"
+    )
+    vocabulary_size: int = Field(2048, ge=SMALLEST_BPE, description="most tokens BPE may learn")
+    held_out: float = Field(
+        0.05, gt=0, lt=0.5, description="share of source sentences for validation, and for the test"
+    )
+    sentences: int = Field(
+        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
+    )
+    clauses: int = Field(
+        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
+    )
+
+
+class PairsTask(PairOptions, Task):
+    """What the tasks on sentence pairs share: which pairs, and the tokens these are cut into."""
+
+    vocabulary: Literal["joint", "separate"] = Field(
+        "joint", description="one BPE for both sides, or one each"
+    )
+    most_tokens: int = Field(
+        100, ge=2, description="longer sentences are left out, on either side, end included"
+    )
+
+    @model_validator(mode="after")
+    def _of_a_corpus(self) -> Self:
+        if self.columns is not None and (len(self.columns) != 2 or self.corpus is None):
+            raise ValueError(f"columns={self.columns} must be two, of a corpus that is given")
+        if self.corpus is None and (self.valid or self.test) is not None:
+            raise ValueError("valid and test belong to a corpus: give the pairs to train on too")
+        return self
+
+    @property
+    def longest(self) -> int:
+        """Tokens in the longest sentence."""
+        return self.most_tokens
+
+
+class Translation(PairsTask):
     """The next token of a translation, having read the source sentence.
 
     One more id than the vocabulary has ends every source and every target, and begins the target
@@ -40,41 +93,11 @@ class Translation(Task):
     sentences' length, many short or few long ones, all of like length so that little is padded.
 
     No source sentence of the validation or test part is seen in training, whatever its case or
-    punctuation. BPE is learnt from the training part, a space before every sentence.
+    punctuation: where files are given for them, what the corpus shares with these is left out of
+    training. BPE is learnt from the training part, a space before every sentence.
     """
 
     models: ClassVar[str] = "translator"
-
-    corpus: str | None = Field(
-        None,
-        description="a table with tabs, FILE,FILE or hf:OWNER/NAME[/CONFIG]; "
-        "none = two languages from a grammar",
-    )
-    columns: tuple[str, ...] | None = Field(
-        None, description="source and target: numbers in a table, names in a dataset; none = 1,2"
-    )
-    vocabulary: Literal["joint", "separate"] = Field(
-        "joint", description="one BPE for both sides, or one each"
-    )
-    vocabulary_size: int = Field(2048, ge=SMALLEST_BPE, description="most tokens BPE may learn")
-    most_tokens: int = Field(
-        100, ge=2, description="longer sentences are left out, on either side, end included"
-    )
-    held_out: float = Field(
-        0.05, gt=0, lt=0.5, description="share of source sentences for validation, and for the test"
-    )
-    sentences: int = Field(
-        20_000, ge=100, le=MOST_SENTENCES, description="sentences of the grammar"
-    )
-    clauses: int = Field(
-        2, ge=1, le=MOST_CLAUSES, description="most clauses in a sentence of the grammar"
-    )
-
-    @model_validator(mode="after")
-    def _two(self) -> Self:
-        if self.columns is not None and (len(self.columns) != 2 or self.corpus is None):
-            raise ValueError(f"columns={self.columns} must be two, of a corpus that is given")
-        return self
 
     @property
     def vocab(self) -> int:
@@ -85,11 +108,6 @@ class Translation(Task):
     def source_vocab(self) -> int:
         """How many token ids the source has, its end among them."""
         return _corpus(self).source.size + 1
-
-    @property
-    def longest(self) -> int:
-        """Tokens in the longest target."""
-        return self.most_tokens
 
     @property
     def vocabularies(self) -> dict[str, Vocabulary]:
@@ -107,8 +125,18 @@ class Translation(Task):
         return digest.hexdigest()
 
     def pairs(self, part: Part) -> Sequence[Pair]:
-        """Return the pairs of one part as text, none of them too long."""
+        """Return the pairs of one part as text, none too long but those of a test that is given."""
         return _corpus(self).parts[part].pairs
+
+    @property
+    def overlap(self) -> int:
+        """Pairs of the corpus, and of ``valid``, left out: their source is in a part held out."""
+        return _corpus(self).overlap
+
+    def seen(self, pairs: Sequence[Pair]) -> int:
+        """How many of these pairs have a source that is among those to train on."""
+        known = {_bare(pair.source) for pair in self.pairs("train")}
+        return sum(_bare(pair.source) in known for pair in pairs)
 
     def batch(
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
@@ -122,8 +150,7 @@ class Translation(Task):
         end = self.vocab - 1
         tokens = np.full_like(targets, end)
         tokens[:, 1:] = np.where(targets[:, :-1] == NO_QUESTION, end, targets[:, :-1])
-        starts = np.ones(len(tokens), dtype=np.bool_)
-        return Batch(tokens, targets, np.zeros_like(tokens), starts, source)
+        return Batch.episodes(tokens, targets, source=source)
 
 
 def encode(vocabulary: Vocabulary, lines: Sequence[str]) -> list[Ints]:
@@ -156,17 +183,13 @@ class _Corpus:
     source: Merges
     target: Merges
     parts: dict[Part, _Encoded]
+    overlap: int
 
 
 # A config is frozen, so it can stand for its corpus; a few suffice, as corpora may be large.
 @lru_cache(maxsize=4)
 def _corpus(task: Translation) -> _Corpus:
-    if task.corpus is None:
-        made = grammar.sentences(task.sentences, task.clauses)
-        pairs = [Pair(one.source, one.target) for one in made]
-    else:
-        pairs = read_pairs(task.corpus, task.columns)
-    parts = split_pairs(pairs, task.held_out)
+    parts, overlap = _parts(task)
     sources = "\n".join(f" {pair.source}" for pair in parts["train"])
     targets = "\n".join(f" {pair.target}" for pair in parts["train"])
     if task.vocabulary == "joint":
@@ -174,33 +197,72 @@ def _corpus(task: Translation) -> _Corpus:
     else:
         source = Merges.learn(sources, task.vocabulary_size)
         target = Merges.learn(targets, task.vocabulary_size)
+    # A test that others use too is asked whole, or its score could not be compared.
+    whole = {"test"} if task.test is not None else set()
     encoded = {
-        name: _encode(part, source, target, task.most_tokens) for name, part in parts.items()
+        name: _encode(part, source, target, None if name in whole else task.most_tokens)
+        for name, part in parts.items()
     }
+    count = sum(map(len, parts.values()))
     for name, part in encoded.items():
         if not part.pairs:
             raise UserError(
-                f"no pair is left for the part {name!r}: give more than {len(pairs)} pairs, a "
+                f"no pair is left for the part {name!r}: give more than {count} pairs, a "
                 f"larger held_out than {task.held_out} or a larger most_tokens than "
                 f"{task.most_tokens}"
             )
-    return _Corpus(source, target, encoded)
+    return _Corpus(source, target, encoded, overlap)
 
 
-def split_pairs(pairs: Sequence[Pair], held_out: float) -> dict[Part, list[Pair]]:
-    """Part pairs by their source sentence, which alone decides; "Go!" and "go" are one sentence."""
+def _parts(task: Translation) -> tuple[dict[Part, list[Pair]], int]:
+    """The pairs of every part, and how many were left out because a part held out has them too."""
+    if task.corpus is None:
+        return split_pairs(grammar.sentences(task.sentences, task.clauses), task.held_out), 0
+    files: dict[Part, str | None] = {"test": task.test, "valid": task.valid}
+    given = {part: read_pairs(path, task.columns) for part, path in files.items() if path}
+    pairs = read_pairs(task.corpus, task.columns)
+    parts = split_pairs(pairs, task.held_out, tuple(given)) | given
+    count = sum(map(len, parts.values()))
+    # The test keeps all of its sentences, validation those that the test has not.
+    held: set[str] = set()
+    for part in ("test", "valid", "train"):
+        parts[part] = [pair for pair in parts[part] if _bare(pair.source) not in held]
+        held |= {_bare(pair.source) for pair in parts[part]}
+    overlap = count - sum(map(len, parts.values()))
+    if overlap:
+        log.warning(
+            "%d pairs are left out: their source is in %s too",
+            overlap,
+            " or ".join(path for path in (task.valid, task.test) if path is not None),
+        )
+    return parts, overlap
+
+
+def split_pairs(
+    pairs: Sequence[Pair], held_out: float, given: Collection[Part] = ()
+) -> dict[Part, list[Pair]]:
+    """Part pairs by their source sentence, which alone decides; "Go!" and "go" are one sentence.
+
+    For parts in ``given`` nothing is taken from the pairs: it stays in training.
+    """
     parts: dict[Part, list[Pair]] = {"train": [], "valid": [], "test": []}
     for pair in pairs:
-        words = "".join(letter for letter in pair.source.casefold() if letter.isalnum())
-        drawn = derive(0, "held out", words or pair.source) / 2**63
+        drawn = derive(0, "held out", _bare(pair.source)) / 2**63
         part: Part = "test" if drawn < held_out else "valid" if drawn < 2 * held_out else "train"
-        parts[part].append(pair)
+        parts["train" if part in given else part].append(pair)
     return parts
 
 
-def _encode(pairs: list[Pair], source: Merges, target: Merges, most: int) -> _Encoded:
+def _bare(source: str) -> str:
+    """A sentence without case and punctuation; one that is nothing else stays as it is."""
+    return "".join(letter for letter in source.casefold() if letter.isalnum()) or source
+
+
+def _encode(pairs: list[Pair], source: Merges, target: Merges, most: int | None) -> _Encoded:
     sources = encode(source, [pair.source for pair in pairs])
     targets = encode(target, [pair.target for pair in pairs])
+    if most is None:
+        return _Encoded(pairs, sources, targets)
     kept = [row for row in range(len(pairs)) if max(len(sources[row]), len(targets[row])) <= most]
     log.info("%d of %d pairs are longer than %d tokens", len(pairs) - len(kept), len(pairs), most)
     return _Encoded(
@@ -233,11 +295,14 @@ def _cuts(task: Translation, split: Split, size: int) -> list[slice]:
 
 @lru_cache(maxsize=4)
 def _epoch(task: Translation, split: Split, size: int, seed: int, epoch: int) -> list[Ints]:
-    """The rows of every batch of one pass; who is with whom, and when, is drawn anew each time."""
-    rng = np.random.default_rng(derive(seed, "data", split, epoch))
-    sources, targets = _lengths(task, split)
-    order = np.lexsort((rng.random(len(sources)), sources, targets))
-    cuts = _cuts(task, split, size)
+    seed = derive(seed, "data", split, epoch)
+    return drawn(_cuts(task, split, size), _lengths(task, split), seed)
+
+
+def drawn(cuts: list[slice], lengths: Sequence[Ints], seed: int) -> list[Ints]:
+    """The rows of every batch of one pass; who is with whom, and when, the seed decides."""
+    rng = np.random.default_rng(seed)
+    order = np.lexsort((rng.random(len(lengths[0])), *lengths))
     return [order[cuts[place]] for place in rng.permutation(len(cuts))]
 
 

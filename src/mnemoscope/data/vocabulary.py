@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.bounded import digest, read_json
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.files import write_whole
@@ -19,7 +20,6 @@ from mnemoscope.core.files import write_whole
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Ints = NDArray[np.int64]
 Unit = Literal["bytes", "characters", "bpe"]
 
 # Byte-level BPE knows the 256 bytes before it learns its first merge.
@@ -42,6 +42,11 @@ class Vocabulary(ABC):
     @abstractmethod
     def size(self) -> int:
         """How many token ids there are."""
+
+    @property
+    @abstractmethod
+    def widths(self) -> Ints:
+        """How many bytes of UTF-8 each token stands for, (size,)."""
 
     @abstractmethod
     def encode(self, text: str) -> Ints:
@@ -111,6 +116,11 @@ class Bytes(Vocabulary):
         """How many token ids there are."""
         return 256
 
+    @property
+    def widths(self) -> Ints:
+        """One byte each."""
+        return np.ones(self.size, dtype=np.int64)
+
     def encode(self, text: str) -> Ints:
         """Return the bytes of a text."""
         return np.frombuffer(_utf(text, "utf-8"), dtype=np.uint8).astype(np.int64)
@@ -141,6 +151,11 @@ class Alphabet(Vocabulary):
     def size(self) -> int:
         """How many token ids there are."""
         return len(self._points)
+
+    @property
+    def widths(self) -> Ints:
+        """One to four bytes, by code point."""
+        return 1 + np.searchsorted([0x80, 0x800, 0x10000], self._points, side="right")
 
     def encode(self, text: str) -> Ints:
         """Return one id per character."""
@@ -206,6 +221,12 @@ class Merges(Vocabulary):
         """How many token ids there are."""
         return self._size
 
+    @property
+    def widths(self) -> Ints:
+        """As many bytes as were merged: a byte-level token is written with a letter for each."""
+        words = {number: word for word, number in self._tokenizer.get_vocab().items()}
+        return np.array([len(words[number]) for number in range(self.size)])
+
     def encode(self, text: str) -> Ints:
         """Return the token ids of a text."""
         _utf(text, "utf-8")
@@ -230,6 +251,13 @@ class Merges(Vocabulary):
 
         _check_merges(content)
         return cls(Tokenizer.from_str(json.dumps(content)))
+
+
+def learn(unit: Unit, train: str, rest: str, size: int) -> Vocabulary:
+    """The vocabulary of a text: BPE knows its training part only, the others need not learn."""
+    if unit == "bytes":
+        return Bytes()
+    return Alphabet(train + rest) if unit == "characters" else Merges.learn(train, size)
 
 
 def _check_merges(content: Any) -> None:

@@ -35,8 +35,12 @@ def find_blocks(model: Any) -> nn.ModuleList:
         raise UserError(
             f"{type(model).__name__} has no output embedding: load it as AutoModelForCausalLM"
         )
-    if getattr(model, "hf_device_map", None) and len(set(model.hf_device_map.values())) > 1:
-        raise UserError("the model is spread over several devices: load it on one")
+    devices = sorted({str(one) for one in (getattr(model, "hf_device_map", None) or {}).values()})
+    if len(devices) > 1:
+        raise UserError(
+            f"the device_map of the model spreads it over {' and '.join(devices)}: a memory needs "
+            'the whole model on one device, such as device_map={"": 0} or none at all'
+        )
     if any(weight.is_meta for weight in model.parameters()):
         raise UserError("weights of the model are not in memory (offloaded?): load all of them")
     count = config.get_text_config(decoder=True).num_hidden_layers
@@ -127,11 +131,10 @@ def last_norm(model: nn.Module, blocks: nn.ModuleList) -> nn.Module | None:
 
 
 @contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and gradients of the weights off, then put back what was."""
+def put_back(model: nn.Module) -> Iterator[None]:
+    """Whatever is done to its modes and to what learns, put back what was."""
     was = {part: part.training for part in model.modules()}
     trained = {weight: weight.requires_grad for weight in model.parameters()}
-    model.eval().requires_grad_(False)
     try:
         yield
     finally:
@@ -139,6 +142,14 @@ def frozen(model: nn.Module) -> Iterator[None]:
             part.training = training
         for weight, grad in trained.items():
             weight.requires_grad_(grad)
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Switch dropout and gradients of the weights off, then put back what was."""
+    with put_back(model):
+        model.eval().requires_grad_(False)
+        yield
 
 
 def hidden_behind(
@@ -167,7 +178,21 @@ def hidden_behind(
 
 
 @contextmanager
-def starting_behind(blocks: nn.ModuleList, hidden: Tensor, sizes: list[int]) -> Iterator[None]:
+def passing(blocks: list[nn.Module]) -> Iterator[None]:
+    """Let blocks return what they get."""
+    for block in blocks:
+        block.forward = _skip(None, 0)
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del block.forward
+
+
+@contextmanager
+def starting_behind(
+    blocks: nn.ModuleList | list[nn.Module], hidden: Tensor, sizes: list[int]
+) -> Iterator[None]:
     """Let a call of the model do no more than is above the block that returned ``hidden``.
 
     Blocks below return what they get and that block returns ``hidden``, so whatever else the

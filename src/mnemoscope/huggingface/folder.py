@@ -6,6 +6,7 @@ Only small files and the heads of large ones are read, so a mistake shows at onc
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from mnemoscope.core import bounded
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.nearby import refuse_missing
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
@@ -42,17 +44,16 @@ def find_folder(name: str) -> Path | None:
     """The folder that a name means; None when it can only be a name on the hub."""
     if not name.strip():
         raise UserError("the name of the model is empty: give a folder or a name on the hub")
-    path = Path(name)
-    try:
-        if path.is_dir():
-            return path
-        # Where its parent is a folder here, one of ours was meant, and nobody is to be asked.
-        local = path.exists() or path.is_absolute() or name.startswith((".", "~"))
-        local = local or (len(path.parts) > 1 and path.parent.is_dir())
-    except (OSError, ValueError):  # too long a name, or a NUL in it
-        local = True
-    if local or not _HUB_NAME.fullmatch(name):
-        raise UserError(f"cannot load {name[:200]!r}: it is not a folder with a model")
+    # Of os.path, whose questions have an answer whatever the name: too long, or with a NUL in it.
+    path = os.path.expanduser(name)
+    if os.path.isdir(path):
+        return Path(path)
+    refuse_missing(name)
+    if os.path.lexists(path) or not _HUB_NAME.fullmatch(name):
+        raise UserError(
+            f"cannot load {name[:200]!r}: it is not a folder with a model (the hub is asked for "
+            "names such as OWNER/NAME only, if they do not look like a path)"
+        )
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mnemoscope.core.capacity import require
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.blocks import block_index
 from mnemoscope.huggingface.config import DocumentOptions, InfiniteOptions
@@ -39,14 +40,12 @@ def check_window(config: Any, options: InfiniteOptions, mem_len: int) -> None:
 def signal_config(config: Any, options: InfiniteOptions) -> Infinite:
     """The ∞-former whose signal such a model reads."""
     text = config.get_text_config(decoder=True)
-    return Infinite.make(
+    signal = Infinite.make(
         vocab=2,
         width=text.hidden_size,
         heads=options.heads or text.num_attention_heads,
-        basis=options.basis,
         chunk=options.window,
-        contraction=options.contraction,
-        sticky=options.sticky,
-        density=options.density,
-        gate=options.gate,
+        **options.of_signal,
     )
+    require(4 * signal.layer_weights, f"a signal of {signal.basis} basis functions")
+    return signal

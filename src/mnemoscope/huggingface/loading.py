@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os.path import expanduser
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,11 @@ def load_causal(name: str) -> Any:
     return _load(name, "AutoModelForCausalLM")
 
 
+def load_masked(name: str) -> Any:
+    """A masked language model from a folder or by name."""
+    return _load(name, "AutoModelForMaskedLM")
+
+
 def load_bare(name: str) -> Any:
     """Any model without its head, as lenses read it."""
     return _load(name, "AutoModel")
@@ -54,10 +60,10 @@ def load_config(name: str) -> Any:
     folder = find_folder(name)
     if folder is not None:
         read_config(folder)
-    with _explained(name, folder is None):
+    with explained(f"load {name!r}", folder is None):
         from transformers import AutoConfig
 
-        config = AutoConfig.from_pretrained(name, **_options(folder is not None))
+        config = AutoConfig.from_pretrained(expanduser(name), **_options(folder is not None))
     if "/" in str(getattr(config, "_attn_implementation", None)):
         raise UserError(f"{name} asks for code from a hub ({config._attn_implementation})")
     return config
@@ -74,10 +80,10 @@ def load_tokenizer(name: str, model: Any = None) -> Any:
     folder = find_folder(name)
     if folder is not None:
         check_tokenizer(folder)
-    with _explained(name, folder is None, "the tokenizer of "):
+    with explained(f"load the tokenizer of {name!r}", folder is None):
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(name, **_options(folder is not None))
+        tokenizer = AutoTokenizer.from_pretrained(expanduser(name), **_options(folder is not None))
         files = [*getattr(tokenizer, "vocab_files_names", {}).values()]
         files += ["tokenizer.json"] if files else []
         # Of a folder without a vocabulary, the library makes a tokenizer that knows no word.
@@ -119,14 +125,14 @@ def _load(name: str, auto: str) -> Any:
     folder = find_folder(name)
     held = None if folder is None else check_folder(folder)
     config = load_config(name)
-    with _explained(name, folder is None):
+    with explained(f"load {name!r}", folder is None):
         import transformers
 
         kind = getattr(transformers, auto)
         if held is not None:
             _check_size(name, kind, config, held)
         model, found = kind.from_pretrained(
-            name,
+            expanduser(name),
             config=config,
             use_safetensors=True,
             # Told apart below, with a message of our own.
@@ -189,7 +195,7 @@ def _settle(model: Any) -> None:
 
 
 @contextmanager
-def _explained(name: str, remote: bool, what: str = "") -> Iterator[None]:
+def explained(doing: str, remote: bool) -> Iterator[None]:
     """Say in one line what the library made of a folder or a name, whatever it raises."""
     try:
         with quiet(downloads=remote):
@@ -198,7 +204,7 @@ def _explained(name: str, remote: bool, what: str = "") -> Iterator[None]:
         raise
     # Any kind of exception comes out of a damaged folder, and panics of Rust are no `Exception`.
     except BaseException as error:
-        raise UserError(f"cannot load {what}{name!r}: {_one_line(error)}") from error
+        raise UserError(f"cannot {doing}: {_one_line(error)}") from error
 
 
 def _one_line(error: object) -> str:

@@ -1,4 +1,8 @@
-"""What a saved memory says of itself, checked before any of it is used."""
+"""What a saved memory says of itself, checked before any of it is used.
+
+A memory is two files: its tensors, and a config beside them. Memories of version 0.1 have the same
+config in the head of the first file.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +13,38 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import torch
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from mnemoscope.core.aliases import canonical
+from mnemoscope.core.aliases import canonical, stored
+from mnemoscope.core.bounded import read_text
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.files import write_whole
 from mnemoscope.core.stored import FORMAT, check_format
-from mnemoscope.huggingface.blocks import fingerprint
-from mnemoscope.huggingface.config import DocumentOptions, InfiniteOptions, TransformerXLOptions
+from mnemoscope.huggingface import bases
+from mnemoscope.huggingface.config import (
+    DocumentOptions,
+    Fitting,
+    Guidance,
+    InfiniteOptions,
+    TransformerXLOptions,
+)
 from mnemoscope.huggingface.texts import check_cutting
+from mnemoscope.memories.documents.tfidf import SHINGLE
 from mnemoscope.memories.state import read_tensors, write_tensors
 
 REMEDY = "save the memory again, or copy it from where it came"
+FREQUENCIES = "frequencies"
 DOCUMENTS, INFINITE = "documents.safetensors", "endless.safetensors"
+CONFIGS = {DOCUMENTS: "documents_config.json", INFINITE: "infinite_config.json"}
+# As many names of documents as the head of a file of tensors had room for.
+MOST_CONFIG = 8 * 2**20
+# More than any document that can be recited.
+MOST_TOKENS = 10**7
 # By the names that `ms.attach` knows them by.
-INFINITE_KINDS: dict[str, type[InfiniteOptions]] = {
+OPTIONS: dict[str, type[Config]] = {
+    "documents": DocumentOptions,
     "infinite": InfiniteOptions,
     "transformer_xl": TransformerXLOptions,
 }
@@ -33,40 +53,48 @@ Chosen = TypeVar("Chosen", bound=Config)
 About = TypeVar("About", "SavedDocuments", "SavedInfinite")
 
 
-class SavedDocuments(BaseModel):
-    """What stands beside the tensors of a document memory."""
-
-    model_config = ConfigDict(strict=True)
-
-    format: int = 0
-    options: dict[str, Any]
-    names: list[str]
-    cutting: dict[str, int] = {}  # the first memories did not say
-    base: str
-    model: str
-    width: int
-
-
 def _kind(word: Any) -> Any:
     return canonical("attached", word) if isinstance(word, str) else word
 
 
-class SavedInfinite(BaseModel):
-    """What stands beside the tensors of a long-term memory."""
+class SavedMemory(BaseModel):
+    """What stands in the config of every memory; the base is known by name and fingerprint."""
 
     model_config = ConfigDict(strict=True)
 
     format: int = 0
-    kind: Annotated[Literal["infinite", "transformer_xl"], BeforeValidator(_kind)]
     options: dict[str, Any]
-    base: str
-    model: str
+    base: str = Field(validation_alias=AliasChoices("base_fingerprint", "base"))
+    model: str = Field(validation_alias=AliasChoices("base_model_name_or_path", "model"))
+    # Not said by version 0.1.
+    architecture: str = ""
+    width: int | None = None
 
 
-def write_memory(path: Path, tensors: dict[str, Tensor], word: str, about: dict[str, Any]) -> Path:
-    """Write the file of a memory, and the folders it is in."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_tensors(path, tensors, {word: json.dumps({"format": FORMAT, **about})})
+class SavedDocuments(SavedMemory):
+    """The config of a document memory."""
+
+    kind: Literal["documents"] = "documents"
+    names: list[str]
+    # The first memories did not say how texts begin, were cut, or were learnt.
+    beginnings: dict[str, tuple[int, int]] = {}
+    cutting: dict[str, int] = {}
+    guidance: dict[str, Any] = {}
+    fitting: dict[str, Any] = {}
+    width: int
+
+
+class SavedInfinite(SavedMemory):
+    """The config of a long-term memory."""
+
+    kind: Annotated[Literal["infinite", "transformer_xl"], BeforeValidator(_kind)]
+
+
+def write_memory(path: Path, tensors: dict[str, Tensor], about: dict[str, Any], base: Any) -> Path:
+    """Write the two files of a memory, and the folders they are in."""
+    content = {"format": FORMAT, **bases.facts_of(base), **about}
+    write_whole(path.parent / CONFIGS[path.name], json.dumps(content, indent=2).encode())
+    write_tensors(path, tensors, {})
     return path
 
 
@@ -84,8 +112,13 @@ def read_infinite(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
     """The tensors of a long-term memory and what is said about them."""
     path = Path(folder) / INFINITE
     tensors, about = _read(path, "endless", SavedInfinite)
-    options_of(path, INFINITE_KINDS[about.kind], about.options)
+    kind = OPTIONS[about.kind]
+    about.options = stored(kind.model_fields, about.options)
+    options_of(path, kind, about.options)
     return tensors, about.model_dump()
+
+
+READ = {"documents": read_documents, "infinite": read_infinite}
 
 
 def kind_of(folder: str | Path) -> str | None:
@@ -97,46 +130,23 @@ def kind_of(folder: str | Path) -> str | None:
 
 
 def base_of(folder: str | Path, kind: str, given: Any = None) -> Any:
-    """The model to attach a saved memory to: the one that is ``given``, or where it is.
-
-    A base that learnt too lies beside its memory; any other is known by its name.
-    """
-    read = read_documents if kind == "documents" else read_infinite
-    name = read(folder)[1]["model"]  # so that a damaged memory shows before a model is loaded
-    beside = Path(folder) / "model"
-    if given is not None:
-        return given
-    if os.path.isfile(beside / "config.json"):
-        return str(beside)
-    if not name:
-        raise UserError(
-            f"the memory in {folder} does not say which model it is for: give that as base=, or "
-            "as --model"
-        )
-    return name
-
-
-def facts_of(base: Any) -> dict[str, str]:
-    """What is saved of the model that a memory is attached to."""
-    return {"base": fingerprint(base), "model": getattr(base.config, "_name_or_path", "")}
-
-
-def check_base(folder: str | Path, about: Mapping[str, Any], base: Any) -> None:
-    """Refuse a model that a saved memory was not attached to."""
-    if about["base"] != fingerprint(base):
-        raise UserError(
-            f"the memory in {folder} was attached to another base model "
-            f"({about['model'] or 'without a name'}): load that one"
-        )
+    """The model to attach a saved memory to: the one that is ``given``, or where it is."""
+    about = READ[kind](folder)[1]  # so that a damaged memory shows before a model is loaded
+    return bases.find(Path(folder), about) if given is None else given
 
 
 def _read(path: Path, word: str, kind: type[About]) -> tuple[dict[str, Tensor], About]:
     """The tensors of a memory, all of them finite, and what is said about them as ``kind``."""
     tensors, metadata = read_tensors(path)
-    if word not in metadata:
-        raise UserError(f"{path.parent} holds no {word} memory")
+    config = path.parent / CONFIGS[path.name]
+    if word in metadata:
+        said = metadata[word]
+    elif os.path.exists(config):
+        said = read_text(config, MOST_CONFIG)
+    else:
+        raise UserError(f"{path.parent} holds no {word} memory: {config.name} is missing")
     try:
-        about = kind.model_validate_json(metadata[word])
+        about = kind.model_validate_json(said)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or word
@@ -160,11 +170,16 @@ def _check_documents(path: Path, tensors: dict[str, Tensor], about: SavedDocumen
     """Refuse tensors that are not what options and names make them; nothing is built before."""
     if len(set(about.names)) != len(about.names) or not all(n.strip() for n in about.names):
         raise damaged(path, "two documents have one name, or none")
+    odd = [count for _, count in about.beginnings.values() if not 2 <= count <= MOST_TOKENS]
+    if odd or not about.beginnings.keys() <= set(about.names):
+        raise damaged(path, "beginnings of documents that are not there, or of no length")
     if about.cutting:
         try:
             check_cutting(**about.cutting)
         except (UserError, TypeError):
             raise damaged(path, f"texts cannot have been cut by {about.cutting}") from None
+    options_of(path, Guidance, about.guidance)
+    options_of(path, Fitting, about.fitting)
     options = options_of(path, DocumentOptions, about.options)
     entries, keys, count = options.entries, options.key_dim, len(about.names)
     if f"mapping.{options.depth - 1}" not in tensors:
@@ -182,6 +197,9 @@ def _check_documents(path: Path, tensors: dict[str, Tensor], about: SavedDocumen
         wanted[f"mapping.{layer}"] = (entries, entries if layer else keys)
         wanted[f"mapping_bias.{layer}"] = (entries,)
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if FREQUENCIES in found:  # as many as there are words; the first memories have none
+        run = {"tfidf": 1, "shingles": SHINGLE}.get(options.start, -1)
+        wanted[FREQUENCIES] = (found[FREQUENCIES][0], run + 1)
     for name in sorted(wanted.keys() | found.keys()):
         if found.get(name) != wanted.get(name):
             raise damaged(path, f"{name} is {found.get(name)}, wanted is {wanted.get(name)}")

@@ -50,7 +50,7 @@ class HuggingFaceState(State):
 
 @dataclass(frozen=True)
 class DocumentState(State):
-    """The document that each row reads under, (B,): 0 for none, else its number + 1."""
+    """The document of each row, (B,): 0 for none, else its number + 1."""
 
     document: Tensor
 
@@ -70,13 +70,13 @@ class HuggingFaceStream(nn.Module):
             )
         self.argument: str = argument
         self.vocab = parts.words_of(model)
-        self.limit = _limit(model)
+        self.limit = position_limit(model)
         self._owner = json.dumps([type(model).__name__, parts.fingerprint(model)])
         self.one_by_one = False
         self._learn()
 
     def forward(self, tokens: Tensor, state: StreamState | None = None) -> Output:
-        """Read tokens (B, T) after ``state``; logits (B, T, V) and the state to go on with."""
+        """Read tokens (B, T) after ``state``; logits (B, T, V) and the state to continue with."""
         if state is not None and state.owner != self._owner:
             raise UserError("the state belongs to another model")
         # Some models forget their state when they read several tokens after it (Mamba, Jamba).
@@ -92,7 +92,7 @@ class HuggingFaceStream(nn.Module):
         out = self.model(input_ids=tokens, use_cache=True, **{self.argument: cache})
         carried = getattr(out, self.argument, None)
         if carried is None:
-            raise UserError(f"{type(self.model).__name__} returns nothing to go on with")
+            raise UserError(f"{type(self.model).__name__} returns no state to continue with")
         return out.logits, carried
 
     @torch.no_grad()
@@ -182,7 +182,7 @@ class HuggingFaceStream(nn.Module):
 
 
 class DocumentStream(nn.Module):
-    """The same of a model that reads under documents; which one is a part of the state."""
+    """The same of a model with a document memory; which document is a part of the state."""
 
     def __init__(self, memory: DocumentMemory, document: str | Sequence[str | None] | None) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ class DocumentStream(nn.Module):
         self.document = document
 
     def forward(self, tokens: Tensor, state: StreamState | None = None) -> Output:
-        """Read tokens (B, T) after ``state``, under the state's own documents."""
+        """Read tokens (B, T) after ``state``, with the documents that it names."""
         if state is None:
             names, before = self._first(len(tokens)), None
         else:
@@ -219,7 +219,7 @@ class DocumentStream(nn.Module):
         return list(self.document)
 
 
-def _limit(model: Any) -> int | None:
+def position_limit(model: Any) -> int | None:
     """Most tokens that learned positions reach, None when there is no end."""
     # Of rotary positions the limit is advice; of a table of positions it is a wall.
     for name, module in model.named_modules():

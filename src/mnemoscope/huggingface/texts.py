@@ -6,7 +6,7 @@ Shapes: S segments, T tokens.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,10 @@ from torch import Tensor
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.documents import read_documents
 from mnemoscope.huggingface.quiet import quiet
+from mnemoscope.models.inputs import as_list
 
+# One text, several, with or without names, or the token ids of one or several.
+Texts = str | Sequence[str] | Mapping[str, str] | Sequence[int] | Sequence[Sequence[int]] | Tensor
 # More characters than tokens have in the mean, in any language.
 PER_TOKEN = 16
 # The last tokens of a text that was cut may be others than in the whole.
@@ -38,6 +41,22 @@ def first_ids(tokenizer: Any, text: str, most: int | None = None) -> list[int]:
             size *= 4
 
 
+def listed(texts: Texts) -> list[Any]:
+    """The texts, or the token ids (T,) of each, that were given, one alone too."""
+    given = as_list([*texts.values()] if isinstance(texts, Mapping) else texts)
+    if isinstance(given[0], str):
+        return given
+    return [row for ids in given for row in (ids if ids.dim() == 2 else [ids])]
+
+
+def token_ids(texts: Texts, tokenizer: Callable[[], Any], most: int | None = None) -> list[Tensor]:
+    """The token ids of each text, at most so many; a tokenizer is asked for where there is text."""
+    return [
+        torch.as_tensor(first_ids(tokenizer(), one, most) if isinstance(one, str) else one)[:most]
+        for one in listed(texts)
+    ]
+
+
 def check_cutting(segment: int = 128, overlap: int = 0) -> None:
     """Refuse what no text can be cut by."""
     if segment < 2 or not 0 <= overlap < segment - 1:
@@ -45,6 +64,12 @@ def check_cutting(segment: int = 128, overlap: int = 0) -> None:
             f"segment={segment} and overlap={overlap}: a segment needs two tokens or more, "
             "and the overlap must be shorter than it by two"
         )
+
+
+def segment_size(longest: int | None, segment: int = 128, overlap: int = 0) -> tuple[int, int]:
+    """Tokens of a segment, and those it shares with the one before; no more than a model reads."""
+    length = min(segment, longest or segment)
+    return length, min(overlap, length - 2)
 
 
 @dataclass(frozen=True)
@@ -68,12 +93,10 @@ class Segments:
     def __getitem__(self, rows: Tensor) -> Segments:
         """Some of the segments, cut to the longest of them."""
         length = int(self.mask[rows].sum(1).max())
-        return Segments(
-            self.tokens[rows, :length],
-            self.mask[rows, :length],
-            self.targets[rows, :length],
-            self.owner[rows],
+        tokens, mask, targets = (
+            one[rows, :length] for one in (self.tokens, self.mask, self.targets)
         )
+        return Segments(tokens, mask, targets, self.owner[rows])
 
     def batches(self, size: int) -> Iterator[Segments]:
         """All segments in order, ``size`` at a time."""
@@ -133,8 +156,7 @@ class Documents:
 
     def segments(self, longest: int | None = None) -> Segments:
         """Cut all documents; no segment has more than ``longest`` tokens."""
-        length = min(self.segment, longest or self.segment)
-        overlap = min(self.overlap, length - 2)
+        length, overlap = segment_size(longest, **self.cutting)
         segments: list[tuple[int, list[int], int]] = []
         for owner, ids in enumerate(self.ids.values()):
             target = 1  # the first token follows nothing that could predict it

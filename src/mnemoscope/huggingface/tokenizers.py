@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mnemoscope.core.arrays import Ints
 from mnemoscope.core.bounded import digest
-from mnemoscope.data.vocabulary import Ints
 from mnemoscope.huggingface.loading import check_ids, rows_of
 from mnemoscope.huggingface.quiet import quiet
 

@@ -4,16 +4,16 @@ token ids of equal length, a translator's pairs.
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from torch import Tensor
 
-from mnemoscope.activations.batches import check_same_tokens, to_batches
+from mnemoscope.activations.batches import encode, to_batches
 from mnemoscope.activations.capture import Observed, capture, estimate, side_by_side
 from mnemoscope.activations.fixed_length import FixedLengthTexts, cut
 from mnemoscope.core.arrays import Ints
@@ -25,6 +25,8 @@ from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.models.translator import Translator
 from mnemoscope.open import Reader, open_reader
 from mnemoscope.training.run import Run
+
+log = logging.getLogger(__name__)
 
 # Characters of text that a token to be read is worth; most tokens have four.
 PER_TOKEN = 64
@@ -66,17 +68,13 @@ def tokenise(
 ) -> Tokenised:
     """Open models that cut text into the same tokens, and choose texts of about so many tokens."""
     readers = [open_reader(model) for model in models]
-    check_same_tokens(readers)
     limit = _at_once(readers, options.length)
     lines = _thinned(texts, PER_TOKEN * max(options.tokens, 2 * limit))
-    if readers[0].encode is None:
-        raise UserError(f"{readers[0].name} has no vocabulary: it cannot read text")
-    ids = dict(zip(lines, readers[0].encode(list(lines.values())), strict=True))
+    ids = dict(zip(lines, encode(readers, [*lines.values()]), strict=True))
     numbers = list(ids)
     chosen = [numbers[n] for n in _spread(len(ids), sum(map(len, ids.values())) / options.tokens)]
-    _check_same_ids(readers, [lines[n] for n in chosen], [ids[n] for n in chosen])
     few = [ids[n][: options.tokens] for n in chosen]
-    print(estimate(readers[0], to_batches(readers[0], few, limit, BATCH), sites))
+    log.info("%s", estimate(readers[0], to_batches(readers[0], few, limit, BATCH), sites))
     return Tokenised(readers, few, chosen, limit)
 
 
@@ -121,13 +119,6 @@ def _spread(count: int, step: float) -> list[int]:
     return [int(number * step) for number in range(max(1, int(count / step)))]
 
 
-def _check_same_ids(readers: Sequence[Reader], texts: list[str], ids: list[Ints]) -> None:
-    for other in readers[1:]:
-        again = other.encode(texts) if other.encode else []
-        if not all(np.array_equal(a, b) for a, b in zip(ids, again, strict=True)):
-            raise UserError(f"{readers[0].name} and {other.name} read a text as different tokens")
-
-
 @dataclass(frozen=True, eq=False)
 class FixedLength:
     """A model, texts for it, and into how many texts of which length they are to be cut."""
@@ -140,14 +131,6 @@ class FixedLength:
     def cut(self) -> FixedLengthTexts:
         """Token ids, all of one length."""
         return cut(self.reader, self.texts, self.length, self.count)
-
-
-def fixed_length(model: Any, texts: Sequence[str], options: TextOptions) -> FixedLength:
-    """Open a model that reads texts of one length, about so many tokens in all."""
-    reader = open_reader(model)
-    length = _at_once([reader], options.length)
-    lines = _thinned(texts, PER_TOKEN * max(options.tokens, 2 * length))
-    return FixedLength(reader, list(lines.values()), length, max(2, options.tokens // length))
 
 
 class FixedLengthLens(Lens):
@@ -164,8 +147,12 @@ class FixedLengthLens(Lens):
 
     @classmethod
     def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
-        """Let one model read texts of one length."""
-        given = fixed_length(models[0], texts, options)
+        """Let one model read texts of one length, about so many tokens in all."""
+        reader = open_reader(models[0])
+        length = _at_once([reader], options.length)
+        lines = _thinned(texts, PER_TOKEN * max(options.tokens, 2 * length))
+        count = max(2, options.tokens // length)
+        given = FixedLength(reader, list(lines.values()), length, count)
         lens = cls.made(given, options)
         lens.read(given, options)
         return lens.result()
@@ -191,19 +178,14 @@ class NativeLens(FixedLengthLens):
 
     def read(self, given: FixedLength, options: Any) -> None:
         """Observe the model batch by batch."""
-        model = native(given.reader, self.needs)
+        model = given.reader.model
+        if not isinstance(model, SequenceModel):
+            raise UserError(f"{self.needs}: {given.reader.name} is a model of transformers")
+        if isinstance(model, SourceModel):
+            raise UserError(f"{self.needs}: {given.reader.name} is a translator")
         self.check_layers(model)
         for tokens in given.cut().batches(self.batch):
             self.observe(model, tokens)
-
-
-def native(reader: Reader, needs: str) -> SequenceModel:
-    """The model, if it is one of this package; ``needs`` says what the lens needs."""
-    if not isinstance(reader.model, SequenceModel):
-        raise UserError(f"{needs}: {reader.name} is a model of transformers")
-    if isinstance(reader.model, SourceModel):
-        raise UserError(f"{needs}: {reader.name} is a translator")
-    return reader.model
 
 
 class PairLens(Lens):
@@ -217,25 +199,12 @@ class PairLens(Lens):
 
     @classmethod
     def measure(cls, models: Sequence[Any], texts: Sequence[str], options: Any) -> Result:
-        """Let one translator say sentences."""
-        lens = cls()
-        translator, pairs = sentence_pairs(models[0], texts, options, cls.title.lower())
-        for source, target in pairs:
-            lens.observe(translator, source, target)
+        """Let one translator say sentences; where no target is given, what it would say itself."""
+        lens, translator = cls(), _translator(models[0], cls.title.lower())
+        for text in [text for text in texts if text.strip()][: options.sentences]:
+            source, tab, target = text.partition("\t")
+            lens.observe(translator, source, target if tab else translator([source])[0][0].text)
         return lens.result()
-
-
-def sentence_pairs(
-    model: Any, texts: Sequence[str], options: PairOptions, needs: str
-) -> tuple[Translator, list[tuple[str, str]]]:
-    """A translator, and sources with what is to be said; the translator says what is not given."""
-    translator = _translator(model, needs)
-    few = [text for text in texts if text.strip()][: options.sentences]
-    pairs = []
-    for text in few:
-        source, tab, target = text.partition("\t")
-        pairs.append((source, target if tab else translator([source])[0][0].text))
-    return translator, pairs
 
 
 def _translator(model: Any, needs: str) -> Translator:

@@ -17,9 +17,10 @@ from pydantic import Field
 
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.shown import shows_itself
 from mnemoscope.plots.figure import Plot, Series, lines
 from mnemoscope.report import page
-from mnemoscope.report.document import Figure, Section, Table
+from mnemoscope.report.document import Figure, Finding, Section, Table
 
 # Of a number that counts something in one text, and of tokens in all.
 MOST, MOST_TOKENS = 1 << 20, 1 << 40
@@ -58,6 +59,10 @@ def by_site(
 class Result(ABC):
     """What a lens found: a frozen dataclass of arrays with names that shows itself."""
 
+    def __init_subclass__(cls) -> None:
+        # Before `dataclass` writes one that prints every number.
+        shows_itself(cls)
+
     @abstractmethod
     def figure(self) -> Plot:
         """The main figure."""
@@ -68,10 +73,17 @@ class Result(ABC):
 
     def sections(self) -> list[Section]:
         """The page, without its title: nothing but the result is needed for it."""
-        return [Section("What was seen", self.parts())]
+        lead = self.finding()
+        if lead is None:
+            return [Section("What was seen", self.parts())]
+        return [lead, Section("Evidence", self.parts())]
+
+    def finding(self) -> Finding | None:
+        """What the page leads with."""
+        return None
 
     def parts(self) -> list[Part]:
-        """What stands on a page of one section."""
+        """The evidence below."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
@@ -119,7 +131,7 @@ class Lens(ABC):
         return cls.question.format(models=" and ".join(names))
 
     @classmethod
-    def check(cls, models: Sequence[Any], texts: Sequence[str] | None) -> None:
+    def check(cls, models: Sequence[Any], texts: Sequence[Any] | None) -> None:
         """Raise `UserError` for too few or too many models or texts, before any is opened."""
         name, (least, most) = cls.title.lower(), cls.models
         if len(models) < least or (most is not None and len(models) > most):
@@ -130,7 +142,10 @@ class Lens(ABC):
         if cls.reads != "nothing" and texts is None:
             what = "a text" if cls.reads == "texts" else "sentences"
             raise UserError(f"give {what} to read: --text FILE")
-        if texts is not None and not any(text.strip() for text in texts):
+        if cls.reads == "pairs" and not all(isinstance(text, str) for text in texts or ()):
+            raise UserError(f"{name} reads sentences as text, not as token ids")
+        filled = (text.strip() if isinstance(text, str) else len(text) for text in texts or ())
+        if texts is not None and not any(filled):
             raise UserError("the text is empty: there is nothing to read")
 
 

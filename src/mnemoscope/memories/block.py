@@ -45,6 +45,8 @@ class Block(nn.Module):
     def forward(self, vectors: Tensor, state: Any, context: Context) -> tuple[Tensor, Any]:
         """vectors (B, T, D) -> vectors (B, T, D), state."""
         attended, state = self.attention(self.norm1(vectors), state, context)
+        if context.silent:
+            return vectors, state
         vectors = vectors + self._drop(attended)
         expanded = self.contract(F.gelu(self.expand(self.norm2(vectors)), approximate="tanh"))
         return vectors + self._drop(expanded), state

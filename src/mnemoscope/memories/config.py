@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.core.config import Config
+from mnemoscope.core.config import MOST_LAYERS, Config
 from mnemoscope.core.registry import load
 
 if TYPE_CHECKING:
@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from mnemoscope.models.model import SequenceModel
 
 
-# Deeper than anything that has been trained; every one of them is a module.
-MOST_LAYERS = 10_000
+# An option of all Transformers.
+Recompute = Annotated[
+    bool,
+    Field(
+        description="keep only the input of each layer and compute the rest again in the backward "
+        "pass: the same gradients for less memory and a third more time"
+    ),
+]
 
 
 class ModelConfig(Config):
@@ -106,6 +112,7 @@ class TransformerBase(ModelConfig):
     heads: int = Field(4, ge=1, description="attention heads; must divide width")
     mlp_ratio: float = Field(4, gt=0, description="width of the feed-forward layer, in widths")
     tied: bool = Field(False, description="read out with the embedding's weights")
+    recompute: Recompute = False
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 
 from torch import Tensor
 
-from mnemoscope.core.errors import UserError
+from mnemoscope.core.errors import UserError, shown
 from mnemoscope.memories.shapes import choices, parts_of
 
 # A stack of layers of memories of queues has five levels.
@@ -37,7 +37,7 @@ def rebuild(plan: Any, base: type[Any], tensors: Mapping[str, Tensor], kinds: Ki
     builder = _Builder(base, dict(tensors), kinds)
     state = builder.value(plan, (base,), "", 0)
     if builder.left:
-        raise UserError(f"the tensor {_short(min(builder.left))} belongs to nothing")
+        raise UserError(f"the tensor {shown(min(builder.left))} belongs to nothing")
     return state
 
 
@@ -46,7 +46,7 @@ class _Builder:
         self.base, self.left, self.kinds = base, tensors, kinds
 
     def value(self, plan: Any, allowed: tuple[Any, ...], name: str, depth: int) -> Any:
-        where = _short(name) if name else "the state"
+        where = shown(name) if name else "the state"
         kind = plan.get("kind") if isinstance(plan, dict) else None
         if not isinstance(kind, str) or depth > DEEPEST:
             raise UserError(f"{where} is not described as a state is")
@@ -87,7 +87,7 @@ class _Builder:
         if kind is None:
             module = plan["kind"].partition(":")[0]
             raise UserError(
-                f"unknown state {_short(plan['kind'])}: import {module[:80]} before loading it"
+                f"unknown state {shown(plan['kind'])}: import {module[:80]} before loading it"
             )
         fits = any(isinstance(one, type) and issubclass(kind, one) for one in allowed)
         if not fits or set(plan) != {"kind", "fields"} or not isinstance(plan["fields"], dict):
@@ -96,7 +96,7 @@ class _Builder:
         fields = plan["fields"]
         odd = [key for key in fields if key not in parts]
         if odd:
-            raise UserError(f"{where} has no part {_short(odd[0])}: it is a {kind.__name__}")
+            raise UserError(f"{where} has no part {shown(odd[0])}: it is a {kind.__name__}")
         missing = [
             part.name for part in parts.values() if part.required and part.name not in fields
         ]
@@ -117,10 +117,5 @@ def _plain(plan: Any, allowed: tuple[Any, ...], where: str) -> Any:
     if set(plan) != {"kind", "value"} or found not in (str, int, float, bool, NoneType):
         raise UserError(f"{where} is not described as a state is")
     if found not in allowed:
-        raise UserError(f"{where} cannot be {_short(plan['value'])}")
+        raise UserError(f"{where} cannot be {shown(plan['value'])}")
     return plan["value"]
-
-
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else shown[:79] + "…"

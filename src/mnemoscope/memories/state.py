@@ -22,6 +22,7 @@ from torch import Tensor
 
 from mnemoscope.core.bounded import opened
 from mnemoscope.core.errors import UserError
+from mnemoscope.core.shown import TENSOR_TITLES, html_table, tensor_rows
 from mnemoscope.core.stored import FORMAT, check_format, state_kind, state_name
 from mnemoscope.memories.rebuild import parse, rebuild
 from mnemoscope.memories.shapes import Axes, fault, values_fault
@@ -29,6 +30,8 @@ from mnemoscope.memories.shapes import Axes, fault, values_fault
 # A model of a thousand layers with its optimizer has fewer.
 MOST_TENSORS = 50_000
 MOST_HEADER = 16 << 20
+# Tensors that the short form of a state names.
+SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -40,21 +43,37 @@ class State:
 
     def __init_subclass__(cls) -> None:
         State._kinds[state_name(cls)] = cls
+        # Before `dataclass` writes one that prints every number.
+        cls.__repr__ = State.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        held = [f"{name} {tuple(tensor.shape)}" for name, tensor in self.tensors()]
+        more = [f"{len(held) - SHOWN} more"] if len(held) > SHOWN else []
+        return f"{type(self).__name__}({self.nbytes:,} bytes: {', '.join(held[:SHOWN] + more)})"
+
+    def _repr_html_(self) -> str:
+        caption = f"{type(self).__name__}, {self.nbytes:,} bytes"
+        return html_table(caption, TENSOR_TITLES, tensor_rows(self.tensors()))
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         """Return the same state with ``change`` applied to every tensor in it."""
+        return self._rebuilt(change, lambda inner: inner.map(change))
+
+    def _rebuilt(
+        self, change: Callable[[Tensor], Tensor], inside: Callable[[State], State]
+    ) -> Self:
+        """The same state of tensors that were changed, and of states that ``inside`` changed."""
 
         def apply(value: Any) -> Any:
             if isinstance(value, Tensor):
                 return change(value)
             if isinstance(value, State):
-                return value.map(change)
+                return inside(value)
             if isinstance(value, tuple):
                 return tuple(apply(item) for item in value)
             return value
 
-        fields = {field.name: apply(getattr(self, field.name)) for field in _kept(self)}
-        return type(self)(**fields)
+        return type(self)(**{one.name: apply(getattr(self, one.name)) for one in _kept(self)})
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Yield every tensor under its dotted name, for example ``layers.0.hidden``."""
@@ -64,7 +83,7 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes of everything that is needed to go on."""
-        return sum(tensor.numel() * tensor.element_size() for _, tensor in self.tensors())
+        return sum(tensor_bytes(tensor) for _, tensor in self.tensors())
 
     @property
     def batch(self) -> int:
@@ -93,21 +112,14 @@ class State:
 
     def reset(self, rows: Tensor | Sequence[int]) -> Self:
         """Return a state in which the named rows (indices or a boolean mask) start anew."""
-        fresh = row_mask(rows, self.batch)
-        return self._forget(fresh)
+        return self._forget(row_mask(rows, self.batch))
 
     def _forget(self, fresh: Tensor) -> Self:
-        def forget(value: Any) -> Any:
-            if isinstance(value, State):
-                return value._forget(fresh)
-            if isinstance(value, tuple):
-                return tuple(forget(item) for item in value)
-            if isinstance(value, Tensor):
-                shape = (-1,) + (1,) * (value.dim() - 1)
-                return value.masked_fill(fresh.to(value.device).view(shape), 0)
-            return value
+        def forget(tensor: Tensor) -> Tensor:
+            shape = (-1,) + (1,) * (tensor.dim() - 1)
+            return tensor.masked_fill(fresh.to(tensor.device).view(shape), 0)
 
-        return type(self)(**{f.name: forget(getattr(self, f.name)) for f in _kept(self)})
+        return self._rebuilt(forget, lambda inner: inner._forget(fresh))
 
     def save(self, path: str | Path) -> None:
         """Write the state to one safetensors file, complete or not at all."""
@@ -168,6 +180,14 @@ def row_mask(rows: Tensor | Sequence[int], batch: int) -> Tensor:
     mask = torch.zeros(batch, dtype=torch.bool)
     mask[chosen.long().cpu()] = True
     return mask
+
+
+def tensor_bytes(tensor: Tensor) -> int:
+    """The bytes of a tensor; of one that wraps others, as quantised ones do, those inside it."""
+    if hasattr(tensor, "__tensor_flatten__"):
+        inside, _ = tensor.__tensor_flatten__()
+        return sum(tensor_bytes(getattr(tensor, name)) for name in inside)
+    return tensor.numel() * tensor.element_size()
 
 
 def joined_visibility(

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.memories.state import StreamState
+from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.model import SequenceModel
 
 
@@ -47,13 +48,8 @@ def search(
         raise UserError(f"beam must be at least 1 and penalty not negative: {beam=} {penalty=}")
     if len(most) != state.batch or min(most) < 1:
         raise UserError(f"{state.batch} rows need as many limits of at least 1: got {list(most)}")
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            return _search(model, state, most, end, beam, penalty)
-    finally:
-        model.train(was_training)
+    with evaluating(model), torch.inference_mode():
+        return _search(model, state, most, end, beam, penalty)
 
 
 def _search(

@@ -9,10 +9,12 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mnemoscope.core.capacity import require
-from mnemoscope.core.errors import UserError
+from mnemoscope.core.errors import UserError, shown
+from mnemoscope.models.evaluating import evaluating
+from mnemoscope.models.inputs import Inputs, token_batch
 from mnemoscope.models.model import SequenceModel, StreamState
 
 # Below this, dividing by the temperature would overflow; the likeliest token is all there is.
@@ -21,15 +23,23 @@ COLDEST = 1e-6
 
 @dataclass(frozen=True)
 class Generated:
-    """tokens (B, steps): what was said after the prompt; state: where the stream stands now."""
+    """tokens (B, steps): what was said after the prompt; state: where the stream stands now.
+
+    texts are the same as text, one a row, where the vocabulary is known.
+    """
 
     tokens: Tensor
     state: StreamState
+    texts: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        said = f", {shown(self.texts[0])}" if self.texts else ""
+        return f"Generated(tokens {tuple(self.tokens.shape)}{said}, {self.state.nbytes:,} bytes)"
 
 
 def generate(
-    model: SequenceModel,
-    prompt: Tensor,
+    model: nn.Module,
+    prompt: Inputs,
     steps: int,
     *,
     state: StreamState | None = None,
@@ -52,29 +62,25 @@ def generate(
         )
     if (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
         raise UserError(f"top_k must be at least 1 and top_p in (0, 1]: {top_k=} {top_p=}")
+    prompt = token_batch(prompt, None, type(model).__name__)
     require(8 * len(prompt) * steps, f"a length of {steps} tokens")
-    was_training = model.training
-    model.eval()
-    try:
-        # Inference mode saves a tenth of the time; clones made outside it can be trained on again.
-        with torch.inference_mode():
-            tokens, said = prompt, []
-            ended = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
-            for _ in range(steps):
-                out = model(tokens, state)
-                state = out.state
-                choice = choose(out.logits[:, -1], temperature, top_k, top_p, generator)
-                if stop is not None:
-                    choice = choice.masked_fill(ended, stop)
-                    ended |= choice == stop
-                said.append(choice)
-                if stop is not None and bool(ended.all()):
-                    break
-                tokens = choice[:, None]
-        assert state is not None
-        return Generated(torch.stack(said, 1).clone(), state.map(torch.clone))
-    finally:
-        model.train(was_training)
+    # Inference mode saves a tenth of the time; clones made outside it can be trained on again.
+    with evaluating(model), torch.inference_mode():
+        tokens, said = prompt, []
+        ended = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
+        for _ in range(steps):
+            out = model(tokens, state)
+            state = out.state
+            choice = choose(out.logits[:, -1], temperature, top_k, top_p, generator)
+            if stop is not None:
+                choice = choice.masked_fill(ended, stop)
+                ended |= choice == stop
+            said.append(choice)
+            if stop is not None and bool(ended.all()):
+                break
+            tokens = choice[:, None]
+    assert state is not None
+    return Generated(torch.stack(said, 1).clone(), state.map(torch.clone))
 
 
 def choose(

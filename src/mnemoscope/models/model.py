@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.core.aliases import canonical, renamed
+from mnemoscope.core.aliases import canonical, stored
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import model_kind
+from mnemoscope.core.shown import TENSOR_TITLES, html_table, tensor_rows
 from mnemoscope.memories.config import ModelConfig, TransformerBase
-from mnemoscope.memories.layer import Context
+from mnemoscope.memories.layer import Context, recomputed
 from mnemoscope.memories.positions import Positions
 from mnemoscope.memories.shapes import fault
 from mnemoscope.memories.state import StreamState as StreamState
 from mnemoscope.models.footprint import check as check_size
+
+# Options that may differ between the model that wrote a state and the one that goes on with it.
+NOT_OF_A_STATE = {"dropout", "readout", "outputs", "recompute"}
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,18 @@ class Output:
     logits: Tensor
     state: StreamState
     losses: dict[str, Tensor] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        asked = "".join(f", {name} {float(loss):.3g}" for name, loss in self.losses.items())
+        return (
+            f"Output(logits {tuple(self.logits.shape)}, state {self.state.nbytes:,} bytes{asked})"
+        )
+
+    def _repr_html_(self) -> str:
+        held = [("logits", self.logits), *self.losses.items()]
+        held += [(f"state.{name}", tensor) for name, tensor in self.state.tensors()]
+        caption = f"Output; its state has {self.state.nbytes:,} bytes"
+        return html_table(caption, TENSOR_TITLES, tensor_rows(held))
 
 
 class SequenceModel(nn.Module):
@@ -55,17 +71,22 @@ class SequenceModel(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.norm = nn.LayerNorm(config.width) if norm else nn.Identity()
         self.readout = nn.Linear(config.width, config.outputs or config.vocab)
-        self._owner = config.model_dump_json(exclude={"dropout", "readout", "outputs"})
+        self._owner = config.model_dump_json(exclude=NOT_OF_A_STATE)
         # A layer of somebody else need not say what it wants; then nobody can check it.
         self._wants = tuple(getattr(layer, "wants", None) for layer in self.layers)
 
     def forward(
-        self, tokens: Tensor, state: StreamState | None = None, mask: Tensor | None = None
+        self,
+        tokens: Tensor,
+        state: StreamState | None = None,
+        mask: Tensor | None = None,
+        silent: bool = False,
     ) -> Output:
         """Read tokens (B, T) after ``state``; ``mask`` (B, T) is false where a token is padding.
 
         ``state=None`` starts a stream; ``out.state`` fed back goes on with it. The gradient flows
-        back through the state for as long as nobody calls ``state.detach()``.
+        back through the state for as long as nobody calls ``state.detach()``. A ``silent`` read has
+        no logits: see `prefill`.
         """
         self._check(tokens, state, mask)
         count = self._count(tokens, state)
@@ -81,17 +102,34 @@ class SequenceModel(nn.Module):
         if self.training:
             vectors = F.dropout(vectors, self.config.dropout)
         past: Iterable[Any] = state.layers if state else [None] * len(self.layers)
-        for layer, before in zip(self.layers, past, strict=True):
-            vectors, after = layer(vectors, before, context)
+        recompute = getattr(self.config, "recompute", False) and torch.is_grad_enabled()
+        for place, (layer, before) in enumerate(zip(self.layers, past, strict=True), start=1):
+            if silent and place == len(self.layers):
+                # What the last layer says is in no state.
+                context = replace(context, silent=True)
+            if recompute:
+                vectors, after = recomputed(layer, vectors, before, context)
+            else:
+                vectors, after = layer(vectors, before, context)
             carried.append(after)
 
-        if self.config.readout == "last":
+        if silent:
+            vectors = vectors[:, :0]
+        elif self.config.readout == "last":
             vectors = _last(vectors, mask)
         logits = self.readout(self.norm(vectors))
         new = StreamState(tuple(carried), count, self._owner)
         if not torch.compiler.is_compiling():
             new._fits.append(self._numbers(tokens.device))
         return Output(logits, new, context.losses)
+
+    def prefill(
+        self, tokens: Tensor, state: StreamState | None = None, mask: Tensor | None = None
+    ) -> StreamState:
+        """Read tokens that nobody is asked about: the state that a call would leave, for less."""
+        if type(self).forward is not SequenceModel.forward:  # a model that reads in its own way
+            return self(tokens, state, mask).state  # type: ignore[no-any-return]
+        return self(tokens, state, mask, silent=True).state  # type: ignore[no-any-return]
 
     def _count(self, tokens: Tensor, state: StreamState | None) -> Tensor | None:
         if self.positions.kind == "none":
@@ -165,7 +203,7 @@ class SequenceModel(nn.Module):
             return "it does not say which"
         # What an owner does not name, its version did not have yet: then it is as by default.
         usual = self.config.defaults()
-        theirs = renamed(ours, theirs)
+        theirs = {n: v for n, v in stored(ours, theirs).items() if n not in NOT_OF_A_STATE}
         if isinstance(theirs.get("memory"), str):
             theirs["memory"] = canonical(model_kind(self.config.memory), theirs["memory"])
         theirs = {name: usual[name] for name in ours if name in usual} | theirs

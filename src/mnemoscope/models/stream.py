@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.memories.state import StreamState
+from mnemoscope.models.inputs import Encode, Inputs, token_batch
 from mnemoscope.models.model import Output
 
 
@@ -24,7 +24,8 @@ from mnemoscope.models.model import Output
 class Stream:
     """A model that goes on: ``call(tokens (B, T), state) -> Output``.
 
-    limit  most tokens that one stream can have, None when there is no end
+    limit   most tokens that one stream can have, None when there is no end
+    encode  texts -> token ids of each; None when only token ids can be read
     """
 
     call: Callable[..., Output]
@@ -32,12 +33,17 @@ class Stream:
     vocab: int
     limit: int | None
     device: torch.device
+    encode: Encode | None = None
 
     @torch.no_grad()
     def read(
-        self, tokens: Tensor, state: StreamState | None = None, segment: int | None = None
+        self, tokens: Inputs, state: StreamState | None = None, segment: int | None = None
     ) -> Output:
-        """Read tokens (B, T), ``segment`` at a time: logits (B, T, V), and the state after them."""
+        """Read tokens (B, T), ``segment`` at a time: logits (B, T, V), and the state after them.
+
+        ``tokens`` may be a text or a list of token ids as well, or several of one length.
+        """
+        tokens = token_batch(tokens, self.encode, self.name)
         if self.limit is not None and tokens.shape[1] > self.limit:
             raise UserError(
                 f"{self.name} can read {self.limit} tokens in one stream, not {tokens.shape[1]}: "

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 # For annotations elsewhere: plotly takes long to import, and most programs draw nothing.
 Plot: TypeAlias = "go.Figure"
-Floats = NDArray[np.float64]
 Json = dict[str, Any]
 Span = tuple[float, float] | None
 
@@ -108,7 +108,7 @@ def lines(
     for place, one in enumerate(series):
         style = place if one.style is None else one.style
         colour = SERIES[style % len(SERIES)]
-        x, name = _column(one, one.x), _plain(one.name)
+        x, name = _column(one, one.x), plain(one.name)
         y, interval = _values(one, len(x))
         mode = "lines" if len(x) > MOST_MARKERS else "lines+markers"
         line = {"color": colour, "dash": DASHES[style % len(DASHES)], "width": 2.2}
@@ -146,7 +146,7 @@ def bars(
     traces = []
     for place, one in enumerate(series):
         style = place if one.style is None else one.style
-        labels = [_plain(str(label)) for label in np.asarray(one.x).tolist()]
+        labels = [plain(str(label)) for label in np.asarray(one.x).tolist()]
         y, interval = _values(one, len(labels))
         hatch = HATCHES[style % len(HATCHES)] if len(series) > 1 else ""
         pattern = {
@@ -185,7 +185,7 @@ def heatmap(
     if values.shape != (len(y), len(x)):
         raise UserError(f"heatmap: {len(y)} row and {len(x)} column labels for {values.shape}")
     ramp = SEQUENTIAL if centre is None else DIVERGING
-    title = {"font": {"size": 13}, "side": "right", "text": _plain(z_title)}
+    title = {"font": {"size": 13}, "side": "right", "text": plain(z_title)}
     bar = {"outlinewidth": 0, "thickness": 12, "tickfont": {"color": MUTED}, "title": title}
     scale = [[i / (len(ramp) - 1), colour] for i, colour in enumerate(ramp)]
     trace: Json = {"type": "heatmap", "x": _distinct(x), "y": _distinct(y), "z": values}
@@ -220,14 +220,16 @@ def _layout(
 ) -> Json:
     if count == 0:
         raise UserError("a figure needs at least one series")
-    line = {"color": MUTED, "dash": "dash", "width": 1.2}
     shapes = [
-        _shape("line", one.label, xref="paper", x0=0, x1=1, y0=one.value, y1=one.value, line=line)
-        for one in references
-    ]
+        _shape(
+            *("line", one.label), xref="paper", x0=0, x1=1, y0=one.value, y1=one.value,
+            line={"color": MUTED, "dash": DASHES[1 + place % (len(DASHES) - 1)], "width": 1.2},
+        )
+        for place, one in enumerate(references)
+    ]  # fmt: skip
     layout: Json = {"shapes": shapes, "showlegend": count + len(references) > 1}
-    layout["xaxis"] = {"title": {"text": _plain(x_title)}}
-    layout["yaxis"] = {"title": {"text": _plain(y_title)}}
+    layout["xaxis"] = {"title": {"text": plain(x_title)}}
+    layout["yaxis"] = {"title": {"text": plain(y_title)}}
     if y_range is not None:
         layout["yaxis"]["range"] = list(y_range)
     return layout
@@ -235,17 +237,17 @@ def _layout(
 
 def _shape(kind: str, label: str, **place: Any) -> Json:
     """Label a shape in the legend, the one place where no curve can run through the words."""
-    return {"type": kind, "name": _plain(label), "showlegend": True} | place
+    return {"type": kind, "name": plain(label), "showlegend": True} | place
 
 
 def _naming(one: Series, interval: tuple[Floats, Floats] | None) -> Json:
     """Name a trace, and say value and interval under the pointer."""
     # Seven digits for values without interval: they may be counts, such as bytes.
     if interval is None:
-        return {"name": _plain(one.name), "hovertemplate": "%{y:.7~g}"}
+        return {"name": plain(one.name), "hovertemplate": "%{y:.7~g}"}
     hover = "%{y:.4~g}  (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})"
     ends = np.stack(interval, axis=1)
-    return {"name": _plain(one.name), "hovertemplate": hover, "customdata": ends}
+    return {"name": plain(one.name), "hovertemplate": hover, "customdata": ends}
 
 
 def _log_axis(x: Floats) -> Json:
@@ -293,10 +295,10 @@ def _column(one: Series, values: ArrayLike) -> Floats:
 
 def _distinct(labels: Sequence[object]) -> list[str]:
     """Keep equal labels (a word read twice) apart, which plotly would merge into one place."""
-    texts = [_plain(f"{one:g}" if isinstance(one, float) else str(one)) for one in labels]
+    texts = [plain(f"{one:g}" if isinstance(one, float) else str(one)) for one in labels]
     return [text + "\u200b" * texts[:place].count(text) for place, text in enumerate(texts)]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Keep plotly from reading tags and entities into a text; tokens are often called <s>."""
     return html.escape(text, quote=False)

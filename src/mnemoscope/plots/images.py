@@ -91,9 +91,12 @@ def slider(figures: Mapping[str, go.Figure], title: str) -> go.Figure:
         "bordercolor": AXIS,
         "bgcolor": AXIS,
         "tickcolor": AXIS,
-        "pad": {"t": 32},
+        "pad": {"t": 52},
+        # The names of the first and the last step reach beyond their ends.
+        "x": 0.05,
+        "len": 0.9,
         "steps": steps,
     }
     whole = go.Figure(data=traces, layout=first.layout)
-    whole.update_layout(sliders=[control], height=(first.layout.height or 400) + 90)
+    whole.update_layout(sliders=[control], height=(first.layout.height or 400) + 110)
     return whole

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Cell = str | int | float | None
 # With four bytes a letter this stays below the 255 bytes of a file name.
 LONGEST_SLUG = 60
+# A finding is read in half a minute.
+MOST_SENTENCES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +67,35 @@ class Table:
                 )
 
 
+class Code(str):
+    """Lines that a reader can run: a part of a section that is shown as it is."""
+
+
 @dataclass(frozen=True)
 class Section:
     """A heading and what stands below it; a string is a paragraph."""
 
     title: str
     parts: Sequence[str | Figure | Table]
+
+
+@dataclass(frozen=True)
+class Finding(Section):
+    """What a page leads with: one to three plain sentences, and the one figure that shows them.
+
+    A reader who leaves after it has the answer: no chains of comparisons, no rates, no gates but
+    the one that failed. Evidence stands in the sections below.
+    """
+
+    def __post_init__(self) -> None:
+        *sentences, figure = self.parts
+        if not isinstance(figure, Figure) or not 1 <= len(sentences) <= MOST_SENTENCES:
+            raise UserError(f"a finding is one to {MOST_SENTENCES} sentences, then a figure")
+
+
+def finding(*sentences: str, figure: Figure) -> Finding:
+    """The section with which a page leads."""
+    return Finding("What was found", [*sentences, figure])
 
 
 @dataclass(frozen=True)

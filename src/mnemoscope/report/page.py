@@ -13,7 +13,17 @@ from pathlib import Path
 from mnemoscope import __version__
 from mnemoscope.core.files import write_whole
 from mnemoscope.report.dark import dark_colours
-from mnemoscope.report.document import Cell, Figure, Report, Reproduce, Section, Table, slug
+from mnemoscope.report.document import (
+    Cell,
+    Code,
+    Figure,
+    Finding,
+    Report,
+    Reproduce,
+    Section,
+    Table,
+    slug,
+)
 
 # Everything is inline. Plotly needs data: and blob: images to save a figure as a file.
 POLICY = (
@@ -23,6 +33,8 @@ POLICY = (
 # Longer data would bury the page; it is in the CSV file.
 MOST_ROWS = 100
 DIGITS = 4
+# Tables with more rows scroll in a frame of their own.
+FRAMED = 24
 
 
 def write(report: Report, folder: Path | str) -> Path:
@@ -39,6 +51,8 @@ def render(report: Report) -> str:
     numbers |= {slug(part.name): n for n, part in enumerate(report.tables(), start=1)}
     sections = [_section(n, one, numbers) for n, one in enumerate(report.sections, start=1)]
     titles = [one.title for one in report.sections]
+    # A page that has a finding begins with it; its contents stand below.
+    leads = int(isinstance(report.sections[0], Finding)) if report.sections else 0
     plots = f"<script>{get_plotlyjs()}</script>\n<script>{_asset('theme.js')}</script>"
     return "\n".join(
         [
@@ -55,14 +69,15 @@ def render(report: Report) -> str:
             f"<style>{_asset('style.css')}</style>",
             "</head>",
             "<body>",
-            "<main>",
+            '<main class="leads">' if leads else "<main>",
             "<header>",
             f"<h1>{escape(report.title)}</h1>",
             f'<p class="question">{escape(report.question)}</p>',
-            _contents(titles),
             "</header>",
             "<noscript><p>The figures need JavaScript; nothing is loaded.</p></noscript>",
-            *sections,
+            *sections[:leads],
+            _contents(titles),
+            *sections[leads:],
             _reproduce(report.reproduce),
             "</main>",
             f"<footer>Written by mnemoscope {escape(__version__)}</footer>",
@@ -95,15 +110,21 @@ def _contents(titles: Sequence[str]) -> str:
 
 
 def _section(number: int, section: Section, numbers: dict[str, int]) -> str:
-    parts = [f'<section id="section-{number}">', f"<h2>{escape(section.title)}</h2>"]
+    title, drawn = f"<h2>{escape(section.title)}</h2>", []
     for part in section.parts:
         if isinstance(part, Figure):
-            parts.append(_figure(part, numbers[slug(part.name)]))
+            drawn.append(_figure(part, numbers[slug(part.name)]))
         elif isinstance(part, Table):
-            parts.append(_captioned_table(part, numbers[slug(part.name)]))
+            drawn.append(_captioned_table(part, numbers[slug(part.name)]))
+        elif isinstance(part, Code):
+            drawn.append(f'<pre tabindex="0">{escape(part)}</pre>')
         else:
-            parts.append(f"<p>{escape(part)}</p>")
-    return "\n".join([*parts, "</section>"])
+            drawn.append(f"<p>{escape(part)}</p>")
+    if isinstance(section, Finding):
+        *sentences, figure = drawn
+        begin = f'<section id="section-{number}" class="finding">'
+        return "\n".join([begin, "<div>", title, *sentences, "</div>", figure, "</section>"])
+    return "\n".join([f'<section id="section-{number}">', title, *drawn, "</section>"])
 
 
 def _figure(part: Figure, number: int) -> str:
@@ -112,10 +133,13 @@ def _figure(part: Figure, number: int) -> str:
     name = slug(part.name)
     content = plotly.io.to_json(part.figure, validate=False, engine="json")
     height = part.figure.layout.height or part.figure.layout.template.layout.height or 400
+    size = f"height:{height:g}px"
+    if part.figure.layout.meta:
+        size += f";min-width:{part.figure.layout.meta['min_width']}px"
     return "\n".join(
         [
             f'<figure id="part-{name}">',
-            f'<div class="plot" data-figure="{name}" style="height:{height:g}px"></div>',
+            f'<div class="plot" data-figure="{name}" style="{size}"></div>',
             f"<figcaption>{_caption('Figure', number, part.name, part.caption)}</figcaption>",
             _data(part.table()),
             _json_block(f"data-{name}", content),
@@ -166,10 +190,11 @@ def _table(table: Table) -> str:
         + "</tr>"
         for row in zip(*(cells for cells, _ in columns), strict=True)
     )
+    long = " long" if len(table.rows) > FRAMED else ""
     # Focusable, so that the keyboard can scroll a wide table.
     return (
-        '<div class="scroll" tabindex="0"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<div class="wide"><div class="scroll{long}" tabindex="0"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></div>"
     )
 
 

@@ -5,36 +5,28 @@ Shapes: T tokens of the segment, N tokens read so far.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from mnemoscope.scope.views.view import Floats, Json, Part, Shown, listed, packed
+from mnemoscope.data.batch import NO_QUESTION
+from mnemoscope.scope.page_stream import Step
+from mnemoscope.scope.predictions import bits_of, likeliest
+from mnemoscope.scope.views.view import Floats, Json, listed, packed
+
+Say = Callable[[int], str]
 
 
-@dataclass
-class Step:
-    """What a stream showed while it read one segment: bytes carried, bits of surprise, views."""
-
-    nbytes: int
-    bits: list[float | None]
-    parts: list[Part] = field(default_factory=list)
-    panels: list[Json] = field(default_factory=list)
-
-    def add(self, shown: Shown) -> None:
-        """Take in what one layer showed."""
-        self.parts += shown.parts
-        self.panels += shown.panels
-
-
-def frame(step: Step, number: int, first: int, new: int) -> Json:
-    """One segment for the page: ``number`` of it, and its ``new`` tokens after ``first`` others."""
+def frame(step: Step, number: int, first: int, targets: Sequence[int], say: Say) -> Json:
+    """One segment for the page: ``number`` of it, and its tokens after ``first`` others."""
+    new = len(targets)
     ages = age_edges(first + new)
     parts = [
         {
             "layer": part.layer,
             "name": part.name,
+            "heads": part.heads,
             "share": packed(np.sqrt(part.shares.mean(0))),
             "ages": listed(by_age(part.shares, first, ages)),
         }
@@ -42,20 +34,26 @@ def frame(step: Step, number: int, first: int, new: int) -> Json:
     ]
     whole = [part.shares for part in step.parts]
     mean = np.mean(whole, axis=0) if whole else np.zeros((new, first + new))
-    even = np.tril(np.ones((new, first + new)), first)
+    uniform = np.tril(np.ones((new, first + new)), first)
     return {
         "segment": number,
         "first": first,
         "new": new,
         "bytes": step.nbytes,
-        "bits": step.bits,
+        "said": likeliest(step.logits, new, say),
+        "answers": [None if one == NO_QUESTION else say(one) for one in targets],
+        "bits": bits_of(step.logits, targets),
         "parts": parts,
-        # Shares fall off steeply: of their roots, 255 steps show the faint ones too.
-        "map": packed(np.sqrt(mean)),
+        "map": shares_packed(mean),
         "ages": [[int(low), int(high) - 1] for low, high in pairwise(ages)],
-        "even": listed(by_age(even / even.sum(1, keepdims=True), first, ages)),
+        "uniform": listed(by_age(uniform / uniform.sum(1, keepdims=True), first, ages)),
         "panels": step.panels,
     }
+
+
+def shares_packed(shares: Floats) -> Json:
+    """Shares (T, N) as bytes; they fall off steeply, and of their roots the faint ones show too."""
+    return packed(np.sqrt(shares))
 
 
 def age_edges(read: int) -> list[int]:
@@ -64,7 +62,7 @@ def age_edges(read: int) -> list[int]:
     while edges[-1] < read:
         edges.append(edges[-1] + width)
         width *= 2
-    return edges if edges[-1] >= read else [*edges, read]
+    return edges
 
 
 def by_age(shares: Floats, first: int, edges: list[int]) -> Floats:

@@ -1,30 +1,49 @@
 """A causal model of `transformers` that reads a stream, alone or under documents by name.
 
-Shapes: R rows, H heads, T tokens of the segment, S keys, N read so far, E entries.
+Shapes: R rows, T tokens of the segment, N read so far, E entries, V words.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from mnemoscope.activations.attention_interface import intercept_attention
-from mnemoscope.huggingface.stream import ARGUMENTS, leaves
-from mnemoscope.scope.frame import Step
-from mnemoscope.scope.native_stream import check, surprise
-from mnemoscope.scope.views.attention import causal, mean_attention
-from mnemoscope.scope.views.plain import tensors
-from mnemoscope.scope.views.view import Json, Part, Shown, listed, packed, slots, spread
+from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface.attention_interface import intercept_attention
+from mnemoscope.huggingface.stream import DocumentStream, HuggingFaceState, HuggingFaceStream
+from mnemoscope.memories.state import StreamState
+from mnemoscope.scope.blank import Blank
+from mnemoscope.scope.huggingface_attention import AttentionWatch, KeyBlank
+from mnemoscope.scope.page_stream import Step, device_of, find_part, pick_head
+from mnemoscope.scope.predictions import bits_of, check_finite, mean_bits
+from mnemoscope.scope.views.attention import KEYS
+from mnemoscope.scope.views.plain import TENSORS, tensors
+from mnemoscope.scope.views.view import (
+    Floats,
+    Json,
+    listed,
+    mean_of_heads,
+    one_of,
+    packed,
+    slots,
+)
 
 if TYPE_CHECKING:
     from mnemoscope.huggingface.documents.memory import DocumentMemory
 
 # Documents under which a text is read side by side, beside none and the chosen one.
 MOST_DOCUMENTS = 14
+ENTRIES = "document entries"
+# Where a cache keeps what is held of tokens, such as layers.0.keys.
+PAIRS = re.compile(r"(?:^|\.)(\d+)\.(keys|values)$")
+NUMBERED = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 
 
 class HuggingFacePageStream:
@@ -38,79 +57,95 @@ class HuggingFacePageStream:
     ) -> None:
         self.model, self.memory = model, memory
         self.rows: list[str | None] = [document]
-        if memory is not None:
+        self.call: HuggingFaceStream | DocumentStream
+        if memory is None:
+            self.call = HuggingFaceStream(model)
+        else:
             others = [name for name in [None, *memory.names] if name != document]
             self.rows += others[: MOST_DOCUMENTS + 1]
-        self.carried: dict[str, Any] = {}
-        self.read = 0
-        self._said: Tensor | None = None  # (R, V) logits after the last token
+            self.call = DocumentStream(memory, self.rows)
 
     @torch.no_grad()
-    def step(self, tokens: Tensor) -> Step:
+    def step(
+        self, tokens: Tensor, state: StreamState | None, first: int, targets: Sequence[int]
+    ) -> Step:
         """Read on, and say what was seen."""
-        device = next(self.model.parameters()).device
-        batch = tokens.to(device).expand(len(self.rows), -1)
-        weights: list[Any] = []
         used: list[Tensor] = []  # how far tokens activate entries, (R, T, E)
+        watch = AttentionWatch(first, len(tokens), mean_of_heads)
         with ExitStack() as stack:
-            stack.enter_context(intercept_attention(self.model, self._listener(weights)))
+            stack.enter_context(intercept_attention(self.model, watch))
             if self.memory is not None:
-                stack.enter_context(self.memory.document(self.rows))
                 hook = self.memory.store.register_forward_hook(_activations(used))
                 stack.callback(hook.remove)
-            out = self.model(input_ids=batch, use_cache=True, **self.carried)
-        check(out.logits)
-        self.carried = {
-            name: out[name] for name in ARGUMENTS if name in out and out[name] is not None
-        }
-        held = [(name, one) for name, one in leaves(self.carried) if isinstance(one, Tensor)]
-        size = sum(one.numel() * one.element_size() for _, one in held) // len(self.rows)
-        bits = [self._bits(out.logits, tokens, row) for row in range(len(self.rows))]
-        self._said = out.logits[:, -1]
-        step, new, read = Step(size, bits[0]), len(tokens), self.read + len(tokens)
-        for number, layer in enumerate(weights):
-            positions = np.arange(read - layer.shape[1], read)
-            shares = spread(layer, positions, 1, read)
-            step.add(Shown([Part(number, f"layer {number + 1}", shares)]))
-        step.panels += self._held(held, read)
+            out = self.call(self._batch(tokens), state)
+        check_finite(out.logits)
+        size = out.state.nbytes // len(self.rows)
+        step = Step(out.logits[0], out.state, size, watch.parts())
+        step.panels += _held(out.state, first + len(tokens))
         if used:
-            step.panels.insert(0, self._entries(used[0][0], bits, new))
-        self.read = read
+            bits = [mean_bits(bits_of(row, targets)) for row in out.logits]
+            entries = torch.cat([one[0] for one in used])
+            step.panels.insert(0, self._entries(entries, bits))
         return step
 
-    def _listener(self, found: list[Any]) -> Any:
-        def listen(
-            module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None, options: Any
-        ) -> Tensor | None:
-            new, total = query.shape[2], key.shape[2]
-            keys = key[:1].repeat_interleave(query.shape[1] // key.shape[1], 1)
-            allowed = causal(new, total, None, key.device)
-            if isinstance(mask, Tensor):
-                shown = mask[:1, :, :, :total]
-                allowed = allowed & (shown if shown.dtype == torch.bool else shown >= -1e4)
-            found.append(mean_attention(query[:1], keys, allowed, options.get("scaling")))
-            return mask
+    @torch.no_grad()
+    def head(
+        self, tokens: Tensor, state: StreamState | None, first: int, part: str, head: int | None
+    ) -> Floats:
+        """Attention of one head, (T, N)."""
+        watch = AttentionWatch(first, len(tokens), pick_head(head))
+        with intercept_attention(self.model, watch):
+            self.call(self._batch(tokens), state)
+        return find_part(watch.parts(), part)
 
-        return listen
+    @torch.no_grad()
+    def read(
+        self, tokens: Tensor, state: StreamState | None, history: Tensor, blank: Blank | None
+    ) -> tuple[Tensor, StreamState]:
+        """Read on, with some of the state taken away."""
+        with ExitStack() as stack:
+            hider, before = None, state
+            if blank is not None and state is not None:
+                state = self._blanked(state, blank)
+                hider = KeyBlank(len(history), len(tokens), blank)
+                stack.enter_context(intercept_attention(self.model, hider))
+                if self.memory is not None and blank.store == ENTRIES:
+                    hook = self.memory.store.register_forward_pre_hook(_closed(blank.unit))
+                    stack.callback(hook.remove)
+            out = self.call(self._batch(tokens), state)
+        entries = blank is not None and blank.store == ENTRIES
+        if hider is not None and not (entries or hider.fed) and state is before:
+            raise UserError("the attention of this model cannot be reached: nothing was blanked")
+        check_finite(out.logits)
+        return out.logits[0], out.state
 
-    def _bits(self, logits: Tensor, tokens: Tensor, row: int) -> list[float | None]:
-        return surprise(logits[row], tokens, None if self._said is None else self._said[row])
+    def how(self, blank: Blank) -> str:
+        """How something is taken away."""
+        return "closed for this document" if blank.store == ENTRIES else "hidden from attention"
 
-    def _held(self, held: list[tuple[str, Tensor]], read: int) -> list[Json]:
-        """A panel per layer that keeps keys and values; one list of tensors for all the rest."""
-        layers = getattr(self.carried.get("past_key_values"), "layers", [])
-        panels = []
-        for number, layer in enumerate(layers):
-            keys = getattr(layer, "keys", None)
-            if not isinstance(keys, Tensor) or keys.dim() != 4:
-                return [tensors(0, [(name, one[:1]) for name, one in held])]
-            size = (keys[:1].numel() + layer.values[:1].numel()) * keys.element_size()
-            positions = np.arange(read - keys.shape[2], read)
-            name = f"layer {number + 1}"
-            panels.append(slots(number, name, "keys and values", positions, 1, None, size))
-        return panels or [tensors(0, [(name, one[:1]) for name, one in held])]
+    def _batch(self, tokens: Tensor) -> Tensor:
+        return tokens.to(device_of(self.model)).expand(len(self.rows), -1)
 
-    def _entries(self, used: Tensor, bits: list[list[float | None]], new: int) -> Json:
+    def _blanked(self, state: StreamState, blank: Blank) -> StreamState:
+        """Recurrent tensors set to zero; of keys and values none, they are hidden instead."""
+        held = state.layers[-1]
+        assert isinstance(held, HuggingFaceState)
+        kept = [*held.leaves]
+        for number, path in enumerate(held.paths):
+            found = NUMBERED.search(path)
+            layer = int(found[1]) if found else 0
+            if PAIRS.search(path) or path in held.shared or not blank.concerns(layer, TENSORS):
+                continue
+            if blank.tokens is not None or blank.unit is not None:
+                raise UserError(
+                    "nobody knows where this memory keeps what: blank the layer or the whole state"
+                )
+            kept[number] = torch.zeros_like(kept[number])
+        if all(new is old for new, old in zip(kept, held.leaves, strict=True)):
+            return state
+        return replace(state, layers=(*state.layers[:-1], replace(held, leaves=tuple(kept))))
+
+    def _entries(self, used: Tensor, bits: list[float | None]) -> Json:
         """Which entries documents open and tokens activate, and the loss under each document."""
         memory = self.memory
         assert memory is not None
@@ -121,22 +156,41 @@ class HuggingFacePageStream:
         opened = torch.zeros(len(sizes), dtype=torch.float64)
         if document is not None:
             opened = selection[memory.names.index(document)]
-        means = [[one for one in row if one is not None] for row in bits]
         shown = memory.names[: MOST_DOCUMENTS + 1]
         return {
             "kind": "entries",
             "layer": memory.index,
+            "title": ENTRIES,
             "document": document,
             "documents": shown,
             "selection": packed(selection[: len(shown)].numpy()),
             "used": packed(used.T.numpy()),
             "added": listed((used * opened.abs()).mean(0).numpy()),
             "losses": [
-                {"name": name, "bits": round(float(np.mean(row)), 4) if row else None}
-                for name, row in zip(self.rows, means, strict=True)
+                {"name": name, "bits": one} for name, one in zip(self.rows, bits, strict=True)
             ],
             "bytes": (memory.options.key_dim * memory.store.keys.element_size()),
         }
+
+
+def _held(state: StreamState, read: int) -> list[Json]:
+    """A panel per layer that keeps keys and values; one list of tensors for all the rest."""
+    held = state.layers[-1]
+    assert isinstance(held, HuggingFaceState)
+    layers: dict[int, list[Tensor]] = {}
+    others = []
+    for path, leaf in zip(held.paths, held.leaves, strict=True):
+        found = PAIRS.search(path)
+        if found and leaf.dim() == 4:
+            layers.setdefault(int(found[1]), []).append(leaf[:1])
+        elif path not in held.shared:
+            others.append((path, leaf[:1]))
+    panels = []
+    for number, pair in layers.items():
+        positions = np.arange(read - pair[0].shape[2], read)
+        size = sum(one.numel() * one.element_size() for one in pair)
+        panels.append(slots(number, f"layer {number + 1}", KEYS, positions, 1, None, size))
+    return [*panels, tensors(0, others)] if others else panels
 
 
 def _activations(found: list[Tensor]) -> Any:
@@ -144,3 +198,13 @@ def _activations(found: list[Tensor]) -> Any:
         found.append(store.activations(inputs[0]).detach())
 
     return after
+
+
+def _closed(unit: int | None) -> Any:
+    """A hook that closes one entry of a document memory, or all of them."""
+
+    def before(store: Any, inputs: Any) -> Any:
+        hidden, chosen = inputs
+        return hidden, torch.zeros_like(chosen) if unit is None else one_of(chosen, 1, unit)
+
+    return before

@@ -39,7 +39,7 @@ class Library:
             "studies": [run_index.study_of(item) for item in self._items("study")],
             "runs": [run_index.run_of(item) for item in self._items("run")],
             "huggingface": [item.id for item in self._items("huggingface")],
-            "documents": [item.id for item in self._items("documents")],
+            **{kind: [item.id for item in self._items(kind)] for kind in run_index.ATTACHED},
             "cut": self._found.cut,
         }
 
@@ -47,7 +47,7 @@ class Library:
         """What can change while a page is open: how far studies and runs are."""
         studies = [run_index.study_of(item) for item in self._items("study")]
         runs = [
-            {"id": item.id, "step": records.last_step(item.path)[0]}
+            {"id": item.id, "step": records.progress(item.path).step}
             for item in self._items("run")
             if not records.is_file(item.path / "model.safetensors")
         ]
@@ -79,9 +79,9 @@ def curves(entries: list[Json]) -> Json:
     found: Json = {}
     for name in ("loss", "valid_loss", "valid_accuracy"):
         points = [
-            [entry["step"], float(entry[name])]
+            [entry["step"], value]
             for entry in entries
-            if isinstance(entry.get(name), int | float) and abs(entry[name]) < 1e30
+            if (value := records.measured(entry, name)) is not None
         ]
         every = -(-len(points) // MOST_POINTS)
         if points:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.activations.hooks import Seen, watch
-from mnemoscope.core.errors import UserError
 from mnemoscope.memories.recurrent import RecurrentLayer
 from mnemoscope.memories.sparse.attention import SparseAttention
 from mnemoscope.memories.transformer.attention import SelfAttention
 from mnemoscope.memories.transformer_xl.attention import RelativeAttention
-from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.scope.frame import Step
+from mnemoscope.models.model import Output, SequenceModel, StreamState
+from mnemoscope.scope.blank import Blank
+from mnemoscope.scope.page_stream import Step, device_of, find_part, pick_head
+from mnemoscope.scope.predictions import check_finite
 from mnemoscope.scope.views.attention import AttentionView, SparseView
 from mnemoscope.scope.views.plain import PlainView
 from mnemoscope.scope.views.recurrent import RecurrentView
 from mnemoscope.scope.views.relative import RelativeView
-from mnemoscope.scope.views.view import View
+from mnemoscope.scope.views.view import Floats, View, mean_of_heads
 
 
 def view_of(layer: nn.Module, number: int) -> View:
@@ -40,51 +42,80 @@ def view_of(layer: nn.Module, number: int) -> View:
 class NativePageStream:
     """Reads tokens (T,) at a time; what is carried is the model's own state and nothing else."""
 
-    def __init__(self, model: SequenceModel, predicts: bool) -> None:
-        self.model, self.predicts = model, predicts
+    def __init__(self, model: SequenceModel) -> None:
+        self.model = model
         self.views = [view_of(layer, number) for number, layer in enumerate(model.layers)]
-        self.state: StreamState | None = None
-        self.read = 0
-        self._said: Tensor | None = None  # (V,) logits after the last token
 
     @torch.no_grad()
-    def step(self, tokens: Tensor) -> Step:
+    def step(
+        self, tokens: Tensor, state: StreamState | None, first: int, targets: Sequence[int]
+    ) -> Step:
         """Read on, and say what was seen."""
-        sites = sorted({site for view in self.views for site in view.sites()})
-        device = next(self.model.parameters()).device
-        before = self.state
+        seen, out = self._watched(tokens, state, range(len(self.views)))
+        check_finite(out.logits)
+        step, new = Step(out.logits[0], out.state, out.state.nbytes), len(tokens)
+        for number, view in enumerate(self.views):
+            before = None if state is None else state.layers[number]
+            step.parts += view.parts(seen, before, first, new, mean_of_heads)
+            step.panels += view.panels(seen, before, out.state.layers[number], first, new)
+        return step
+
+    @torch.no_grad()
+    def head(
+        self, tokens: Tensor, state: StreamState | None, first: int, part: str, head: int | None
+    ) -> Floats:
+        """Attention of one head, (T, N)."""
+        # A recurrent view would take tokens that it has read already for new ones.
+        chosen = [n for n, view in enumerate(self.views) if not isinstance(view, RecurrentView)]
+        seen, _ = self._watched(tokens, state, chosen)
+        parts = []
+        for number in chosen:
+            before = None if state is None else state.layers[number]
+            parts += self.views[number].parts(seen, before, first, len(tokens), pick_head(head))
+        return find_part(parts, part)
+
+    @torch.no_grad()
+    def read(
+        self, tokens: Tensor, state: StreamState | None, history: Tensor, blank: Blank | None
+    ) -> tuple[Tensor, StreamState]:
+        """Read on, with some of the state taken away."""
+        if blank is not None and state is not None:
+            state = self._blanked(state, history, blank)
+        out = self.model(tokens[None].to(device_of(self.model)), state)
+        check_finite(out.logits)
+        return out.logits[0], out.state
+
+    def how(self, blank: Blank) -> str:
+        """How something is taken away."""
+        if self._mixes:
+            return "set to zero" if blank.tokens is None else "all other tokens are read again"
+        signal = any(getattr(view, "signal", None) for view in self.views)
+        return f"hidden from attention{', zero in the signal' if signal else ''}"
+
+    @property
+    def _mixes(self) -> bool:
+        """Whether no token has a place of its own in the state."""
+        return any(isinstance(view, RecurrentView) for view in self.views)
+
+    def _blanked(self, state: StreamState, history: Tensor, blank: Blank) -> StreamState | None:
+        if self._mixes and blank.tokens is not None:
+            low, high = blank.tokens
+            rest = torch.cat((history[: max(0, low)], history[high + 1 :]))
+            if not len(rest):
+                return None
+            again: StreamState = self.model(rest[None].to(device_of(self.model))).state
+            return again
+        layers = zip(self.views, state.layers, strict=True)
+        blanked = (view.blanked(layer, blank, len(history)) for view, layer in layers)
+        return replace(state, layers=tuple(blanked))
+
+    def _watched(
+        self, tokens: Tensor, state: StreamState | None, chosen: Sequence[int]
+    ) -> tuple[Seen, Output]:
+        sites = sorted({site for number in chosen for site in self.views[number].sites()})
         seen: Seen = {}
         with ExitStack() as stack:
             if sites:
                 seen = stack.enter_context(watch(self.model, sites))
-            out = self.model(tokens[None].to(device), before)
-        check(out.logits)
-        new = len(tokens)
-        step = Step(out.state.nbytes, self._bits(out.logits, tokens))
-        for number, view in enumerate(self.views):
-            old = None if before is None else before.layers[number]
-            step.add(view.show(seen, old, out.state.layers[number], self.read, new))
-        self.state, self.read = out.state, self.read + new
-        return step
-
-    def _bits(self, logits: Tensor, tokens: Tensor) -> list[float | None]:
-        if not self.predicts or logits.shape[1] != len(tokens):
-            return [None] * len(tokens)
-        bits = surprise(logits[0], tokens, self._said)
-        self._said = logits[0, -1]
-        return bits
-
-
-def check(logits: Tensor) -> None:
-    """Raise `UserError` when a model says nothing that can be drawn."""
-    if not bool(logits.isfinite().all()):
-        raise UserError("the model gives numbers that are not finite: has its training diverged?")
-
-
-def surprise(logits: Tensor, tokens: Tensor, before: Tensor | None) -> list[float | None]:
-    """Bits with which each token came: logits (T, V) after them, ``before`` (V,) the first."""
-    said = logits[:-1] if before is None else torch.cat((before[None], logits[:-1]))
-    targets = tokens[1:] if before is None else tokens
-    nats = F.cross_entropy(said.float(), targets.to(said.device), reduction="none")
-    bits: list[float | None] = [round(float(one), 3) for one in nats / torch.log(torch.tensor(2.0))]
-    return [None, *bits] if before is None else bits
+            out = self.model(tokens[None].to(device_of(self.model)), state)
+        return seen, out

@@ -24,7 +24,9 @@ MOST_SETTINGS = 64 << 10
 # Bytes of a log that are looked at, and the pieces they come in when it has more.
 MOST_LOG, PIECES = 4 << 20, 128
 LONGEST_LINE = 64 << 10
-TAIL = 4096
+TAIL = 8192
+# No loss is larger; what is not finite is not smaller either.
+MOST_MEASURED = 1e30
 # Names and reasons are cut to what fits on a line or two.
 LONGEST_WORDS = 300
 # JavaScript counts no further.
@@ -98,22 +100,47 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
         yield from lines[start > 0 : None if place == PIECES - 1 else -1]
 
 
-def last_step(folder: Path) -> tuple[int, str | None]:
-    """The newest step a run has logged, from the end of its log; and why there is none."""
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: its newest step and loss, held out if ``tested``; or why nobody can tell.
+
+    Both stand in the end of a log; a held-out loss that is further back is not looked for.
+    """
+
+    step: int = 0
+    loss: float | None = None
+    tested: bool = False
+    problem: str | None = None
+
+
+def progress(folder: Path) -> Progress:
+    """What the end of a run's log says."""
     path = folder / "metrics.jsonl"
     if not os.path.lexists(path):
-        return 0, None
+        return Progress()
     try:
         with opened(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             lines = file.read(TAIL).splitlines()
     except UserError as error:
-        return 0, shown(str(error).replace(str(path), path.name))
-    for line in reversed(lines):
-        entry = _entry(line)
-        if entry is not None:
-            return entry["step"], None
-    return 0, None if len(lines) < 2 else f"{path.name} ends with no entry that can be read"
+        return Progress(problem=shown(str(error).replace(str(path), path.name)))
+    entries = [entry for entry in map(_entry, reversed(lines)) if entry is not None]
+    if not entries:
+        problem = f"{path.name} ends with no entry that can be read"
+        return Progress(problem=None if len(lines) < 2 else problem)
+    for name in ("valid_loss", "loss"):
+        losses = [loss for entry in entries if (loss := measured(entry, name)) is not None]
+        if losses:
+            return Progress(entries[0]["step"], losses[0], name == "valid_loss")
+    return Progress(entries[0]["step"])
+
+
+def measured(entry: Json, name: str) -> float | None:
+    """A number that an entry logged, None when there is none that can be drawn."""
+    value = entry.get(name)
+    if isinstance(value, int | float) and abs(value) < MOST_MEASURED:
+        return float(value)
+    return None
 
 
 def _entry(line: bytes) -> Json | None:

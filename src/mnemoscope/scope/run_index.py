@@ -14,6 +14,8 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import KINDS, model_kind
 from mnemoscope.scope import records
 from mnemoscope.scope.folder import inside
+from mnemoscope.studies.engines.claims import FOLDER as CLAIMS
+from mnemoscope.studies.engines.claims import newest
 
 Json = dict[str, Any]
 
@@ -26,6 +28,8 @@ RECENT = 60
 LOCKS = Path("/proc/locks")
 # Kinds of names that models go by.
 MODELS = ("memory", "translator", "encoder")
+# Memories that were attached to a Hugging Face model, by the file that holds them.
+ATTACHED = {"documents": "documents.safetensors", "infinite": "endless.safetensors"}
 SKIPPED = {"checkpoints", "figures"}
 # Files that say what a folder is.
 MARKERS = (".yaml", ".json", ".safetensors")
@@ -113,8 +117,9 @@ def kind_of(files: set[str]) -> str | None:
         return "study"
     if "config.yaml" in files:
         return "run"
-    if "documents.safetensors" in files:
-        return "documents"
+    for kind, file in ATTACHED.items():
+        if file in files:
+            return kind
     weights = any(name.endswith(".safetensors") for name in files)
     return "huggingface" if "config.json" in files and weights else None
 
@@ -125,20 +130,23 @@ def run_of(item: Item) -> Json:
     labels = {name: one.label for kind in MODELS for name, one in KINDS[kind].items()}
     finished = records.is_file(item.path / "model.safetensors")
     weights = finished or bool(records.names(item.path / "checkpoints", 1))
-    step, unlogged = records.last_step(item.path)
-    problem = item.problem or config.problem or unlogged
+    log = item.path / "metrics.jsonl"
+    progress = records.progress(item.path)
+    problem = item.problem or config.problem or progress.problem
     return {
         "id": item.id,
         "task": config.task,
         "memory": config.memory,
         "label": labels.get(config.memory) or config.memory,
-        "text": records.is_file(item.path / "vocabulary.json"),
-        "step": step,
+        "kind": model_kind(config.memory),
+        "step": progress.step,
         "steps": config.steps,
+        "loss": progress.loss,
+        "tested": progress.tested,
+        "written": _written(log) or _written(item.path / "config.yaml"),
         "finished": finished,
-        "running": not finished and _fresh(item.path / "metrics.jsonl"),
-        # What reads a whole source at once has no stream to watch.
-        "openable": weights and problem is None and model_kind(config.memory) == "memory",
+        "running": not finished and _fresh(log),
+        "openable": weights and problem is None,
         "problem": problem,
     }
 
@@ -167,14 +175,27 @@ def study_of(item: Item) -> Json:
         "active": [
             {
                 "id": records.whole(f"{item.name}/runs/{path.name}".removeprefix("./")),
-                "step": records.last_step(path)[0],
+                "step": records.progress(path).step,
                 "steps": records.settings(path / "config.yaml").steps,
+                **_holder(path),
             }
             for path in runs
             if not finished and path not in done and _fresh(path / "metrics.jsonl")
         ][:8],
         "problem": item.problem or config.problem,
     }
+
+
+def _holder(run: Path) -> Json:
+    """Who trains it, on which machine, and since when, if somebody has claimed it."""
+    try:
+        claim = newest(run.parent / CLAIMS, run.name)
+    except UserError:
+        return {}
+    if claim is None or claim.released:
+        return {}
+    holder = claim.holder
+    return {"by": records.shown(f"{holder.host}, process {holder.process}"), "since": holder.since}
 
 
 def figures(folder: Path) -> list[Json]:

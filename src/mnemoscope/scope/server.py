@@ -24,6 +24,7 @@ from starlette.exceptions import HTTPException
 from mnemoscope.core.bounded import opened
 from mnemoscope.core.errors import UserError
 from mnemoscope.scope import colours, sessions, shipped_pages, texts
+from mnemoscope.scope.blank import Blank
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.library import Library
 
@@ -46,6 +47,13 @@ FILES = {
     ".png": ("image/png", PICTURE),
     ".csv": ("text/plain; charset=utf-8", PICTURE),
 }
+# Behind every report: it tells the page around it how tall it is, and nothing else.
+TELLS_HEIGHT = b"""
+<script>
+new ResizeObserver(() => parent.postMessage({ height: document.body.scrollHeight }, "*"))
+  .observe(document.body);
+</script>
+"""
 # Between two looks at studies that run, and how long one listens before asking again.
 PAUSE, LISTENS = 1.0, 600
 PASSAGE = 4000
@@ -70,7 +78,32 @@ class Turn(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     reading: str = Field(max_length=64)
-    segment: int = Field(ge=0, le=sessions.MOST_SEGMENTS)
+    segment: int = Field(ge=0, le=2 * sessions.MOST_SEGMENTS)
+
+
+class Look(Turn):
+    """One head of one part to look at; without a head, the mean of them."""
+
+    part: str = Field(max_length=200)
+    head: int | None = Field(None, ge=0, le=1 << 16)
+
+
+class Take(Turn):
+    """Something to take away from the state before a token; see `Blank`."""
+
+    token: int = Field(ge=0, le=sessions.MOST_TOKENS)
+    layer: int | None = Field(None, ge=0, le=1 << 16)
+    store: str | None = Field(None, max_length=200)
+    low: int | None = Field(None, ge=0, le=sessions.MOST_TOKENS)
+    high: int | None = Field(None, ge=0, le=sessions.MOST_TOKENS)
+    unit: int | None = Field(None, ge=0, le=1 << 20)
+
+    def blank(self) -> Blank:
+        """What is taken away."""
+        tokens = None
+        if self.low is not None or self.high is not None:
+            tokens = self.low or 0, sessions.MOST_TOKENS if self.high is None else self.high
+        return Blank(self.layer, self.store, tokens, self.unit)
 
 
 def build(library: Library, table: sessions.Sessions, books: Path | None) -> FastAPI:
@@ -120,8 +153,15 @@ def build(library: Library, table: sessions.Sessions, books: Path | None) -> Fas
 
     @app.post("/api/step")
     def step(turn: Turn) -> Response:
-        found = table.step(turn.reading, turn.segment)
-        return Response(found, media_type="application/json")
+        return _ready(table.step(turn.reading, turn.segment))
+
+    @app.post("/api/head")
+    def head(look: Look) -> Response:
+        return _ready(table.head(look.reading, look.segment, look.part, look.head))
+
+    @app.post("/api/blank")
+    def blank(take: Take) -> Response:
+        return _ready(table.blank(take.reading, take.segment, take.token, take.blank()))
 
     @app.get("/api/progress")
     async def progress() -> StreamingResponse:
@@ -133,15 +173,17 @@ def build(library: Library, table: sessions.Sessions, books: Path | None) -> Fas
         if path.suffix not in FILES:
             raise UserError(f"there is no {name[:80]!r} here")
         kind, policy = FILES[path.suffix]
+        end = TELLS_HEIGHT if path.suffix == ".html" else b""
         return StreamingResponse(
-            _pieces(path), media_type=kind, headers={"content-security-policy": policy}
+            _pieces(path, end), media_type=kind, headers={"content-security-policy": policy}
         )
 
     @app.get("/shipped/{name}")
     def shipped_page(name: str) -> Response:
         kind, policy = FILES[".html"]
         headers = {"content-security-policy": policy}
-        return Response(shipped_pages.page(name), media_type=kind, headers=headers)
+        content = shipped_pages.page(name) + TELLS_HEIGHT
+        return Response(content, media_type=kind, headers=headers)
 
     return app
 
@@ -156,7 +198,7 @@ async def _news(library: Library) -> AsyncIterator[str]:
         await asyncio.sleep(PAUSE)
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _pieces(path: Path, end: bytes) -> Iterator[bytes]:
     """A file piece by piece, open before the answer begins: until then it can still be refused."""
     stack = ExitStack()
     file = stack.enter_context(opened(path))
@@ -165,13 +207,19 @@ def _pieces(path: Path) -> Iterator[bytes]:
         with stack:
             while piece := file.read(PIECE):
                 yield piece
+        yield end
 
     return read()
 
 
+def _ready(content: bytes) -> Response:
+    """JSON that is made already."""
+    return Response(content, media_type="application/json")
+
+
 def _json(content: Any) -> Response:
     """JSON of nothing but ASCII, so that no half of a character can break it."""
-    return Response(json.dumps(content, allow_nan=False), media_type="application/json")
+    return _ready(json.dumps(content, allow_nan=False).encode())
 
 
 def _asset(name: str) -> Response:

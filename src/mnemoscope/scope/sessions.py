@@ -10,15 +10,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from mnemoscope.core.errors import UserError
-from mnemoscope.scope.frame import frame
-from mnemoscope.scope.models import PageStream, ServedModel, served_model
+from mnemoscope.scope.blank import Blank
+from mnemoscope.scope.models import served_model
+from mnemoscope.scope.served import ServedModel
+from mnemoscope.scope.session import Session
+from mnemoscope.scope.token_text import TokenText
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,8 @@ Json = dict[str, Any]
 
 MOST_MODELS, MOST_SESSIONS = 4, 16
 MOST_CHARACTERS, MOST_TOKENS = 20_000, 2048
+# Of what is read at once, not segment by segment.
+MOST_WHOLE = 512
 LONGEST_SEGMENT, MOST_SEGMENTS = 256, 256
 # How long a request waits for its turn; one model computes at a time.
 PATIENCE = 60
@@ -48,29 +50,6 @@ def _explained(doing: str) -> Iterator[None]:
         raise UserError(f"{doing} failed: {type(error).__name__}: {first[:300]}") from error
 
 
-@dataclass(eq=False)
-class Session:
-    """A text that a model is reading: the stream goes forward, frames already made are kept."""
-
-    stream: PageStream
-    tokens: list[int]
-    segment: int
-    frames: list[bytes] = field(default_factory=list)
-
-    @property
-    def segments(self) -> int:
-        """How many there are in all."""
-        return math.ceil(len(self.tokens) / self.segment)
-
-    def advance(self) -> None:
-        """Read one more segment and keep what was seen as JSON."""
-        number = len(self.frames)
-        first = number * self.segment
-        tokens = torch.tensor(self.tokens[first : first + self.segment])
-        seen = frame(self.stream.step(tokens), number, first, len(tokens))
-        self.frames.append(json.dumps(seen).encode())
-
-
 class Sessions:
     """Opens models by the names that the page knows, and lets them read."""
 
@@ -82,17 +61,18 @@ class Sessions:
         self._turn = threading.Lock()
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self, doing: str) -> Iterator[None]:
         if not self._turn.acquire(timeout=PATIENCE):
             raise BusyError("other texts are being read for a long time now: try again later")
         try:
-            yield
+            with _explained(doing):
+                yield
         finally:
             self._turn.release()
 
     def about(self, identity: str) -> Json:
         """What can be said of a model; opens it if need be."""
-        with self._alone(), _explained(f"opening {identity[:80]}"):
+        with self._alone(f"opening {identity[:80]}"):
             return self._open(identity).about
 
     def read(
@@ -108,44 +88,50 @@ class Sessions:
             raise UserError(
                 f"the text has {len(text)} characters; give at most {MOST_CHARACTERS} at a time"
             )
-        with self._alone(), _explained(f"reading with {identity[:80]}"):
+        with self._alone(f"reading with {identity[:80]}"):
             model = self._open(identity)
             if document is not None and document not in model.about["documents"]:
                 raise UserError(f"there is no document {document[:80]!r} in this memory")
-            tokens: list[int] = model.encode(text).tolist()
-            _check(tokens, model.limit)
-            if segments is not None:
-                segment = math.ceil(len(tokens) / min(segments, len(tokens)))
-            if math.ceil(len(tokens) / segment) > MOST_SEGMENTS or segment > LONGEST_SEGMENT:
-                raise UserError(
-                    f"{len(tokens)} tokens in segments of {segment}: choose segments of at most "
-                    f"{LONGEST_SEGMENT} tokens, and at most {MOST_SEGMENTS} of them"
-                )
-            session = Session(model.start(document), tokens, segment)
+            reading = model.parse(text)
+            _check(reading, model.limit)
+            edges = _edges(reading, segment, segments, model.window)
+            session = Session(model, model.start(document), reading, edges)
             session.advance()
         key = secrets.token_urlsafe(12)
         _keep(self._sessions, key, session, MOST_SESSIONS)
-        return {
-            "reading": key,
-            "about": model.about,
-            "tokens": [model.show(token) for token in tokens],
-            "segment": segment,
-            "segments": session.segments,
-        }
+        return {"reading": key, "about": model.about, **session.text()}
 
     def step(self, key: str, number: int) -> bytes:
         """What segment ``number`` of a session showed, as JSON; reads up to it if need be."""
+        session = self._find(key, number)
+        while len(session.frames) <= number:
+            # One segment a turn, so that nobody waits for all of somebody else's text.
+            with self._alone("reading on"):
+                if len(session.frames) <= number:
+                    session.advance()
+        return session.frames[number]
+
+    def head(self, key: str, number: int, part: str, head: int | None) -> bytes:
+        """Attention of one head while a segment was read, as JSON."""
+        session = self._find(key, number)
+        self.step(key, number)
+        with self._alone("looking at a head"):
+            return json.dumps(session.head(number, part, head)).encode()
+
+    def blank(self, key: str, number: int, token: int, blank: Blank) -> bytes:
+        """What a model says once some of its state is taken away before ``token``, as JSON."""
+        session = self._find(key, number)
+        self.step(key, number)
+        with self._alone("blanking"):
+            return json.dumps(session.blank(number, token, blank)).encode()
+
+    def _find(self, key: str, number: int) -> Session:
         session = self._sessions.get(key)
         if session is None:
             raise UserError("this session is closed, others came after it: read the text again")
         if not 0 <= number < session.segments:
             raise UserError(f"there is no segment {number + 1} of {session.segments}")
-        while len(session.frames) <= number:
-            # One segment a turn, so that nobody waits for all of somebody else's text.
-            with self._alone(), _explained("reading on"):
-                if len(session.frames) <= number:
-                    session.advance()
-        return session.frames[number]
+        return session
 
     def _open(self, identity: str) -> ServedModel:
         model = self._models.get(identity)
@@ -155,15 +141,32 @@ class Sessions:
         return model
 
 
-def _check(tokens: list[int], limit: int | None) -> None:
-    if not tokens:
+def _check(reading: TokenText, limit: int | None) -> None:
+    count = len(reading.tokens)
+    if not count:
         raise UserError("the text is empty: write something to read")
-    most = min(MOST_TOKENS, limit or MOST_TOKENS)
-    if len(tokens) > most:
+    most = min(MOST_WHOLE if reading.edges else MOST_TOKENS, limit or MOST_TOKENS)
+    if count > most:
         why = f"its positions end at {limit}" if most == limit else "more are not drawn"
+        raise UserError(f"the text has {count} tokens for this model; give at most {most}: {why}")
+
+
+def _edges(
+    reading: TokenText, segment: int, segments: int | None, window: int | None
+) -> tuple[int, ...]:
+    """Where segments begin and end."""
+    if reading.edges:
+        return reading.edges
+    count = len(reading.tokens)
+    if segments is not None:
+        segment = math.ceil(count / min(segments, count))
+    if math.ceil(count / segment) > MOST_SEGMENTS or segment > LONGEST_SEGMENT:
         raise UserError(
-            f"the text has {len(tokens)} tokens for this model; give at most {most}: {why}"
+            f"{count} tokens in segments of {segment}: choose segments of at most "
+            f"{LONGEST_SEGMENT} tokens, and at most {MOST_SEGMENTS} of them"
         )
+    windows = range(0, count, window) if window else ()
+    return tuple(sorted({*range(0, count, segment), *windows, count}))
 
 
 def _keep(table: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:

@@ -40,10 +40,15 @@ def about(name: str) -> Json:
     return {
         "id": name,
         "of": f"{found.kind} {found.name}",
-        "question": KINDS[found.kind][found.name].line,
+        "question": _question(found.kind, found.name),
         "date": f"{found.made.date:%Y-%m-%d}",
         "problem": None,
     }
+
+
+def _question(kind: str, name: str) -> str:
+    known = KINDS.get(kind, {}).get(name)
+    return known.line if known is not None else str(shipped.owner(kind, name).question)
 
 
 def find(name: str) -> Json:

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from mnemoscope.core.bounded import (
     read_text,
     write_sealed,
 )
+from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.studies.notices import notice
 
@@ -52,7 +53,40 @@ class Answer:
     cpu: float = 0.0  # seconds that they took; older versions did not say
 
 
-def recall(path: Path, of: Mapping[str, Any]) -> tuple[Answer | None, str]:
+def answered(
+    path: Path,
+    of: Callable[[], Mapping[str, Any]],
+    compute: Callable[[], Any],
+    kind: Any,
+    again: str = "",
+) -> Answer:
+    """What was kept of just this, if it is of this ``kind``; else it is computed, and kept.
+
+    ``of`` says what it is of, before and after it is computed; ``again`` why it has to be anyway.
+    """
+    kept, why = known(path, of(), kind)
+    if kept is not None:
+        return kept
+    began = time.process_time()
+    values = to_plain(compute())
+    kept = Answer(values, again or why, round(time.process_time() - began, 3))
+    write_sealed(path, {"version": VERSION, "of": dict(of()), **asdict(kept)})
+    return kept
+
+
+def known(path: Path, of: Mapping[str, Any], kind: Any) -> tuple[Answer | None, str]:
+    """What was kept of just this, if it is of this ``kind``; or else why it cannot be used."""
+    kept, why = _recall(path, of)
+    if kept is None:
+        return None, why
+    try:
+        from_plain(kind, kept.values)
+    except UserError:
+        return None, "older"
+    return kept, ""
+
+
+def _recall(path: Path, of: Mapping[str, Any]) -> tuple[Answer | None, str]:
     """What was kept of just this; or else why it cannot be used ("" when there is nothing)."""
     if not os.path.lexists(path):
         return None, ""
@@ -66,19 +100,6 @@ def recall(path: Path, of: Mapping[str, Any]) -> tuple[Answer | None, str]:
     if facts["version"] != VERSION or facts["of"] != of:
         return None, "other"
     return Answer(facts["values"], facts["again"], float(facts.get("cpu", 0.0))), ""
-
-
-def keep(
-    path: Path, of: Mapping[str, Any], values: Mapping[str, Any], again: str, began: float
-) -> Answer:
-    """Leave values for the next time; returns them as they will be read.
-
-    ``began`` is the CPU time of this process when work on them began.
-    """
-    kept = Answer(plain(values), again, round(time.process_time() - began, 3))
-    facts = {"version": VERSION, "of": dict(of), "values": kept.values, "again": again}
-    write_sealed(path, {**facts, "cpu": kept.cpu})
-    return kept
 
 
 def sealed(path: Path) -> bool:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mnemoscope.core.aliases import canonical
+from mnemoscope.core.aliases import canonical, stored
 from mnemoscope.core.bounded import parse_yaml, read_text
 from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError
@@ -20,7 +20,7 @@ _BEGUN = ("config.yaml", "examined.json", "metrics.jsonl", "checkpoints", "model
 
 def put_aside(home: Path, config: RunConfig, aside: Path) -> bool:
     """Move a run of another config away; says whether one ever was, since the page tells it."""
-    if any(os.path.lexists(home / name) for name in _BEGUN) and not _is_of(home, config):
+    if any(os.path.lexists(home / name) for name in _BEGUN) and not is_of(home, config):
         mark = home / "config.yaml"
         with held(mark, f"training {home}", mark.is_file()):
             free = (place for place in _places(aside / home.name) if not os.path.lexists(place))
@@ -40,7 +40,8 @@ def _places(first: Path) -> Any:
     return itertools.chain([first], more)
 
 
-def _is_of(home: Path, config: RunConfig) -> bool:
+def is_of(home: Path, config: RunConfig) -> bool:
+    """Whether a folder holds a run of just this config."""
     path = home / "config.yaml"
     try:
         found = parse_yaml(read_text(path), str(path))
@@ -66,6 +67,7 @@ def same_options(found: Any, config: Config, key: str = "", kind: str = "", name
     if not isinstance(said, str) or (canonical(kind, said) if kind else said) != name:
         return False
     try:
-        return type(config).make(**{k: v for k, v in found.items() if k != key}) == config
+        values = stored(type(config).model_fields, {k: v for k, v in found.items() if k != key})
+        return type(config).make(**values) == config
     except (UserError, TypeError):  # TypeError: keys that are no words
         return False

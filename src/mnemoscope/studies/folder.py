@@ -1,6 +1,7 @@
-"""The folder of a study: one process works in it, and what it holds is checked before it is used.
+"""The folder of a study: who works in it, and what it holds, is checked before it is used.
 
-The folder itself is held, because the files in it are replaced when they are written.
+One process does, or several that share it (`engines`). Where one does, the folder itself is held,
+because the files in it are replaced when they are written.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from mnemoscope.core.files import held, write_whole
 from mnemoscope.report.document import Reproduce
 from mnemoscope.studies.answers import sealed
 from mnemoscope.studies.aside import same_options
+from mnemoscope.studies.engines.claims import FOLDER as CLAIMS
+from mnemoscope.studies.engines.claims import is_over, present
+from mnemoscope.studies.engines.engine import Engine, current
 from mnemoscope.studies.notices import notice
 from mnemoscope.studies.study import Study
 
@@ -40,27 +44,32 @@ def options_yaml(name: str, config: Study) -> str:
 
 
 @contextmanager
-def claimed(folder: Path, name: str, config: Study) -> Iterator[dict[str, Any]]:
+def claimed(
+    folder: Path, name: str, config: Study, engine: Engine | None = None
+) -> Iterator[dict[str, Any]]:
     """Make the folder this study's own, and yield its options as they lie there.
 
     What another study left is never mixed in. A study that is refused before its first training
-    leaves nothing behind.
+    leaves nothing behind. By default trials are for the engine in use.
     """
+    engine = current() if engine is None else engine
     with ExitStack() as stack:
-        made = _hold(folder, stack)
+        made = _hold(folder, stack, locks=not (engine.remote or engine.shares))
         try:
-            yield _options(folder, name, config)
+            known = _options(folder, name, config)
+            with present(folder, engine.name, engine.shares, engine.patience):
+                yield known
         except BaseException:
             _withdraw(folder, made)
             raise
 
 
-def _hold(folder: Path, stack: ExitStack) -> list[Path]:
+def _hold(folder: Path, stack: ExitStack, locks: bool) -> list[Path]:
     """Make the folder and hold it; returns what had to be made."""
     while True:
         made = _make(folder)
         try:
-            stack.enter_context(held(folder, f"working on {folder}"))
+            stack.enter_context(held(folder, f"working on {folder}", locks))
             return made
         except FileNotFoundError:
             pass  # a study that was refused has just taken the folder away
@@ -81,14 +90,13 @@ def _make(folder: Path) -> list[Path]:
 
 def _withdraw(folder: Path, made: list[Path]) -> None:
     """Take back what was made, unless there is more in it than a mark and empty folders."""
-    for place, _, files in os.walk(folder):
-        if any(Path(place) != folder or not _passing(name) for name in files):
-            return
+    files = [Path(place) / name for place, _, names in os.walk(folder) for name in names]
+    if not all(_passing(path.name) if path.parent == folder else _claim(path) for path in files):
+        return
     inner = [Path(place) for place, _, _ in os.walk(folder, topdown=False)][:-1]
     try:
-        for path in folder.iterdir():
-            if path.is_file():
-                path.unlink()
+        for path in files:
+            path.unlink()
         for path in [*inner, *reversed(made)]:
             path.rmdir()
     except OSError:  # not ours to change, or somebody else put something there
@@ -97,7 +105,12 @@ def _withdraw(folder: Path, made: list[Path]) -> None:
 
 def _passing(name: str) -> bool:
     """Whether a file is no more than what begins a study, or a draft that a kill left."""
-    return name == MARK or name.endswith(".part")
+    return name in (MARK, CLAIMS) or name.endswith(".part")
+
+
+def _claim(path: Path) -> bool:
+    """Whether a file is a claim of our own: others may be at work here."""
+    return path.parent.name == CLAIMS and is_over(path)
 
 
 def _options(folder: Path, name: str, config: Study) -> dict[str, Any]:
@@ -145,23 +158,24 @@ def _of_a_lens(path: Path) -> bool:
         found = read_json(path, "it is computed again")
     except UserError:  # damaged: what is left of a study is computed again
         return False
-    return isinstance(found, dict) and found.get("kind") == "lens"
+    return isinstance(found, dict) and found.get("kind") in ("lens", "check")
 
 
 @dataclass(frozen=True)
 class Finished:
     """What `result.json` holds: a result, how it was made, what was done again.
 
-    ``name`` is that of a study, or of a lens where ``kind`` says so; ``models`` are the names of
-    those that a lens looked at.
+    ``name`` is that of a study, or of a lens or check where ``kind`` says so; ``models`` are the
+    names of those that were looked at. What it has to do without is ``missing``.
     """
 
     name: str
     result: Any
     made: Reproduce
     notices: tuple[str, ...] = ()
-    kind: Literal["study", "lens"] = "study"
+    kind: Literal["study", "lens", "check"] = "study"
     models: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 def write_result(folder: Path, options: dict[str, Any], finished: Finished) -> None:
@@ -172,7 +186,10 @@ def write_result(folder: Path, options: dict[str, Any], finished: Finished) -> N
 
 
 def known_result(folder: Path, options: dict[str, Any], kind: type) -> Finished | None:
-    """The result if it is there and whole; one that is not is said to be computed again."""
+    """The result if it is there and whole; one that is not is said to be computed again.
+
+    One that does without some trials is computed again without a word: they are tried again.
+    """
     path = folder / RESULT
     if not os.path.lexists(path):
         return None
@@ -184,7 +201,8 @@ def known_result(folder: Path, options: dict[str, Any], kind: type) -> Finished 
         return None
     try:
         _check_result(found, options, folder)
-        return revive(found, kind)
+        finished = revive(found, kind)
+        return None if finished.missing else finished
     except UserError as error:
         notice(f"{path} {error}: {again}.")
         return None

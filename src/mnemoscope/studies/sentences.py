@@ -2,63 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Series
+from mnemoscope.report.claims import Gate
 from mnemoscope.report.document import Cell
 
 # A line with its band, and the rows that both show.
 Banded = tuple[Series, list[dict[str, Cell]]]
 
 LOSS = "loss (nats per token)"
-# What the signs of `ranked` mean, to be said once on a page.
-SIGNS = (
-    "Here > means that every seed of the left one beats every seed of the right one, ≈ that they "
-    "overlap."
-)
-FEWER = (
-    "Here < means that every seed of the left one needs fewer bits than every seed of the right "
-    "one, ≈ that they overlap."
-)
+# Letters of names that a sentence has room for.
+_LONGEST = 60
 
 
-def ranked(values: Mapping[str, Floats], digits: int = 2, lowest_first: bool = False) -> str:
-    """Order names by mean over seeds; ``>`` where all seeds agree, ``≈`` where they do not.
+def signs(least: float, unit: str, lowest_first: bool = False) -> str:
+    """What the signs of `ranked` mean, to be said once on a page."""
+    sign, way = ("<", "below") if lowest_first else (">", "above")
+    return (
+        f"Here {sign} means that every seed of the left one lies at least {least:g} {unit} {way} "
+        "every seed of the right one, ≈ that they do not."
+    )
 
-    With ``lowest_first`` the smallest comes first, and ``<`` stands where all seeds agree.
+
+def ranked(
+    values: Mapping[str, Floats],
+    least: float,
+    digits: int = 2,
+    lowest_first: bool = False,
+    failed: Collection[str] = (),
+) -> str:
+    """Order names by mean over seeds; ``>`` where all seeds are ``least`` apart, ``≈`` elsewhere.
+
+    With ``lowest_first`` the smallest comes first, and ``<`` stands where they are apart. Those
+    that ``failed`` their gate follow without an order.
     """
-    turn = -1 if lowest_first else 1
-    order = sorted(values, key=lambda name: -turn * float(values[name].mean()))
-    words = [f"{order[0]} ({values[order[0]].mean():.{digits}f})"]
-    for left, right in pairwise(order):
-        apart = (turn * values[left]).min() > (turn * values[right]).max()
-        sign = ("<" if lowest_first else ">") if apart else "≈"
-        words.append(f"{sign} {right} ({values[right].mean():.{digits}f})")
-    return " ".join(words)
+    order = by_mean({n: v for n, v in values.items() if n not in failed}, lowest_first)
+    words = [f"{name} ({values[name].mean():.{digits}f})" for name in order]
+    for place, (left, right) in enumerate(pairwise(order), start=1):
+        apart = _apart(values[left], values[right], least, lowest_first)
+        words[place] = f"{'≈' if not apart else '<' if lowest_first else '>'} {words[place]}"
+    told = [" ".join(words)] if words else []
+    if failed:
+        rest = (f"{name} ({values[name].mean():.{digits}f})" for name in values if name in failed)
+        told.append(f"not passed: {', '.join(rest)}")
+    return "; ".join(told) or "none"
+
+
+def by_mean(values: Mapping[str, Floats], lowest_first: bool = False) -> list[str]:
+    """Names, the best by mean over seeds first."""
+    return sorted(values, key=lambda name: values[name].mean(), reverse=not lowest_first)
+
+
+def leading(values: Mapping[str, Floats], least: float, lowest_first: bool = False) -> list[str]:
+    """The best by mean over seeds, and those from which its seeds are not all ``least`` apart."""
+    best, *others = by_mean(values, lowest_first)
+    near = (n for n in others if not _apart(values[best], values[n], least, lowest_first))
+    return [best, *near]
+
+
+def _apart(better: Floats, worse: Floats, least: float, lowest_first: bool) -> bool:
+    gap = worse.min() - better.max() if lowest_first else better.min() - worse.max()
+    return bool(gap > 0 and gap >= least)
+
+
+def leaders(
+    values: Mapping[str, Floats],
+    least: float,
+    verbs: tuple[str, str],
+    form: str,
+    unit: str,
+    lowest_first: bool = False,
+) -> str:
+    """Who is first, as far as seeds tell it, in plain words.
+
+    ``verbs`` are those of one and of several: ``GRU recalls most, 1.27 bits`` or ``LSTM and GRU
+    recall most, 0.86 to 1.27 bits, and cannot be told apart``.
+    """
+    order, near = by_mean(values, lowest_first), leading(values, least, lowest_first)
+    # Those that follow the best one by one; a wide spread of seeds can bring in others further on.
+    first = [name for place, name in enumerate(near) if order[place] == name]
+    ends = sorted({float(values[name].mean()) for name in (first[0], first[-1])})
+    amount = " to ".join(dict.fromkeys(format(end, form) for end in ends)) + unit
+    who = few(first, f"{len(first)} of {len(values)}")
+    if len(first) == 1:
+        told = f"{who} {verbs[0]}, {amount}"
+    elif len(first) == len(values):
+        told = f"{who} cannot be told apart, {amount}"
+    else:
+        told = f"{who} {verbs[1]}, {amount}, and cannot be told apart"
+    rest = near[len(first) :]
+    others = few(rest, f"{len(rest)} others") if rest else ""
+    return f"{told}, though not ahead of {others} in every seed" if rest else told
+
+
+def listed(names: Sequence[str]) -> str:
+    """``A, B and C``."""
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def few(names: Sequence[str], many: str, longest: int = _LONGEST) -> str:
+    """The same where a sentence has room for so many letters, else what stands for ``many``."""
+    return listed(names) if len(listed(names)) <= longest else many
+
+
+def not_compared(names: Sequence[str], why: str) -> list[str]:
+    """The sentence on those that failed their gate, if there are any."""
+    are = "are" if len(names) > 1 else "is"
+    who = few(names, f"{len(names)} models", 2 * _LONGEST) if names else ""
+    return [f"{who} {are} not compared: {why}."] if names else []
+
+
+def mean_or_none(values: Sequence[float]) -> float | None:
+    """A mean, as a table shows it: of nothing there is none."""
+    return float(np.mean(values)) if len(values) else None
+
+
+def gated(gates: Mapping[str, Gate]) -> tuple[list[str], str]:
+    """Names that passed their gate, and the sentence that says who did; all gates have one name."""
+    passed = [name for name, gate in gates.items() if gate.passed]
+    failed = [name for name in gates if name not in passed]
+    asked = next(iter(gates.values())).name
+    told = f"Gate ({asked}, in every seed): passed by {', '.join(passed) or 'none'}"
+    if failed:
+        told += f"; not by {', '.join(failed)}, which have not learnt enough to be ranked"
+    return passed, f"{told}."
 
 
 def said(values: Floats, form: str = ".2f") -> str:
     """A mean with its range over seeds."""
     return f"{values.mean():{form}} ({values.min():{form}} to {values.max():{form}})"
-
-
-def every(values: ArrayLike) -> str:
-    """How often something held."""
-    held = np.asarray(values)
-    return f"in {'all' if held.all() else int(held.sum())} of {held.size} seeds"
-
-
-def verdict(seen: Sequence[bool] | NDArray[np.bool_]) -> str:
-    """Say whether something held in every training; of none nothing is clear."""
-    count, total = int(np.sum(seen)), len(seen)
-    if total and count in (0, total):
-        return f"{'seen' if count else 'not seen'}, {count} of {total}"
-    return f"unclear, {count} of {total}"
 
 
 def band(name: str, x: ArrayLike, values: ArrayLike, style: int | None = None) -> Series:
@@ -104,18 +183,20 @@ def spread(values: Sequence[float]) -> str:
     return f"{low:g} to {high:g}" if low < high else f"{low:g}"
 
 
-def edge_of_sweep(best: Mapping[str, float], tried: Sequence[float]) -> str:
-    """Say whose best learning rate lies at an end of the sweep: a better one may be just outside.
+def best_rates(best: Mapping[str, float], tried: Iterable[float]) -> str:
+    """Best learning rates by name, and whose lies at an end of all rates that were ``tried``.
 
-    ``best`` is by name; ``tried`` are all rates, the lowest first.
+    A better one may be just outside.
     """
-    if len(tried) < 2:
-        return "There was one rate only: nothing was swept."
-    ends = {tried[0]: "lowest", tried[-1]: "highest"}
+    rates = ", ".join(f"{name} {rate:g}" for name, rate in best.items())
+    swept = sorted(set(tried))
+    if len(swept) < 2:
+        return f"{rates}. There was one rate only: nothing was swept."
+    ends = {swept[0]: "lowest", swept[-1]: "highest"}
     told = [f"that of {name} is the {ends[lr]} tried" for name, lr in best.items() if lr in ends]
     if not told:
-        return "No best rate lies at an end of the sweep."
-    return f"Of the best rates, {' and '.join(told)}: beyond it there may be a better one."
+        return f"{rates}. No best rate lies at an end of the sweep."
+    return f"{rates}. Of these, {' and '.join(told)}: beyond it there may be a better one."
 
 
 def all_banded(

@@ -13,12 +13,20 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
-from mnemoscope.core.config import Config
+from pydantic import Field
+
+from mnemoscope.core.config import MOST_LAYERS, Config
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import KINDS, model_kind
+from mnemoscope.core.shown import shows_itself
 from mnemoscope.report.document import Section
+
+# Options that many studies have; each gives its own default.
+Steps = Annotated[int, Field(ge=1, description="optimiser steps per model")]
+LearningRate = Annotated[float, Field(gt=0, description="highest learning rate")]
+Device = Annotated[str, Field(description="auto, cpu, cuda, mps")]
 
 # Takes a result that is not whole yet, to show it.
 Share = Callable[[Any], None]
@@ -79,6 +87,8 @@ class Study(Config):
         if question and "title" not in vars(cls):
             cls.title, cls.question = title, " ".join(question.split())
         cls.presets = {"quick": {}, **cls.presets}
+        if "Result" in vars(cls):
+            shows_itself(cls.Result)
 
     @classmethod
     def preset(cls, name: str = "quick", **overrides: Any) -> Self:
@@ -98,3 +108,11 @@ class Study(Config):
     def run_live(self, folder: Path, jobs: int, share: Share) -> Any:
         """The same; a live study hands out its result so far whenever there is more of it."""
         return self.run(folder, jobs)
+
+
+class ShapedStudy(Study):
+    """A study whose models all have the same shape."""
+
+    width: int = Field(64, ge=1, description="width of every model")
+    layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of every model")
+    heads: int = Field(4, ge=1, description="attention heads")

@@ -1,5 +1,7 @@
 """Many small trainings side by side, each in a process and a folder of its own.
 
+Where they run is up to an engine, see `engines`; what they leave are files in their folders.
+
 A trial that was finished is not run again, one that was cut off is resumed: a study can be
 stopped at any moment and started again with the same command. What lies in a trial's folder is
 believed only when it is of this very trial; see `answers`.
@@ -7,33 +9,32 @@ believed only when it is of this very trial; see `answers`.
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mnemoscope.core.aliases import formerly
-from mnemoscope.core.data import from_plain, to_plain
+from mnemoscope.core.data import from_plain
 from mnemoscope.core.errors import InterruptedRunError, UserError
-from mnemoscope.core.interrupts import postponed
 from mnemoscope.core.progress import progress
-from mnemoscope.core.trust import trusted, trusting
+from mnemoscope.core.trust import trusted
 from mnemoscope.studies.answers import (
     Answer,
+    answered,
     asked,
     config_digest,
     file_digest,
-    keep,
-    recall,
+    known,
     say_again,
 )
-from mnemoscope.studies.aside import put_aside
+from mnemoscope.studies.aside import is_of, put_aside
+from mnemoscope.studies.engines.claims import FOLDER
+from mnemoscope.studies.engines.engine import Claiming, Crashed, current, outcomes
+from mnemoscope.studies.notices import missing
 from mnemoscope.studies.study import Diverged
 from mnemoscope.training.config import RunConfig, Training
 
@@ -71,25 +72,66 @@ def run_trials(
     tell: Callable[[str, T | Diverged], None] = lambda name, values: None,
     *,
     kind: type[T],
+    later: Sequence[Trial] | None = (),
 ) -> list[T | Diverged]:
     """Train all trials, ``jobs`` at a time, and return what ``examine`` says of each, in order.
 
     ``examine`` looks at a finished run's folder and returns a dataclass of this ``kind``.
-    ``tell`` is told of each as it is finished, in the order in which they are.
+    ``tell`` is told of each as it is finished, in the order in which they are. How long they will
+    take is said first, together with those that come ``later``; None: it was said before.
     """
     _check(trials, folder)
-    calls = {trial.name: (_run, trial, folder, examine, kind) for trial in trials}
-    found = _side_by_side(
-        calls, jobs, label, lambda name, values: tell(name, _examined(kind, values))
+    if later is not None:
+        left = [trial.config for trial in _left(trials, later, folder)]
+        current().announce(label, left, jobs)
+    outcome: Any = kind | Diverged
+    calls = {trial.name: partial(_run, trial, folder, examine, outcome) for trial in trials}
+    found, crashed = _side_by_side(
+        calls,
+        folder,
+        jobs,
+        label,
+        lambda name, values: tell(name, from_plain(outcome, values)),
+        lambda name, lines: tell(name, Diverged(_gave_up(lines))),
     )
     say_again("examined", len(trials), {name: kept.again for name, kept in found.items()})
-    return [_examined(kind, found[trial.name].values) for trial in trials]
+    for name, lines in crashed.items():
+        missing(f"The trial {name} crashed again and again, and is left out.", lines)
+    return [
+        from_plain(outcome, found[one.name].values)
+        if one.name in found
+        else Diverged(_gave_up(crashed[one.name]))
+        for one in trials
+    ]
 
 
-def _examined(kind: type[T], values: dict[str, Any]) -> T | Diverged:
-    if set(values) == {"diverged"}:
-        return from_plain(Diverged, values)
-    return from_plain(kind, values)
+def _gave_up(lines: Sequence[str]) -> str:
+    """What stands in the place of a trial that crashed too often."""
+    return f"crashed, and left out: {lines[-1]}"
+
+
+def sweep_then_seeds(
+    names: Sequence[str],
+    rates: Sequence[float],
+    seeds: int,
+    trial: Callable[[str, float, int], Trial],
+    train: Callable[[list[Trial], list[Trial] | None], Sequence[T]],
+    loss: Callable[[T], float],
+) -> tuple[dict[tuple[str, float, int], T], dict[str, float]]:
+    """Train all at every rate with the first seed, then each at its best one with the others.
+
+    ``train`` is `run_trials` of some trials and those that come later; the rate with the lowest
+    ``loss`` is the best. Returns what was seen by name, rate and seed, and the best rates.
+    """
+
+    def trained(keys: Sequence[tuple[str, float, int]], later: list[Trial] | None) -> Any:
+        return dict(zip(keys, train([trial(*key) for key in keys], later), strict=True))
+
+    rest = [(name, seed) for name in names for seed in range(1, seeds)]
+    sweep = [(name, rate, 0) for name in names for rate in rates]
+    seen = trained(sweep, [trial(name, rates[0], seed) for name, seed in rest])
+    best = {name: min(rates, key=lambda rate: loss(seen[name, rate, 0])) for name in names}
+    return seen | trained([(name, best[name], seed) for name, seed in rest], None), best
 
 
 def _check(trials: Sequence[Trial], folder: Path) -> None:
@@ -106,6 +148,13 @@ def _check(trials: Sequence[Trial], folder: Path) -> None:
             trial.config.check()
 
 
+def _left(trials: Sequence[Trial], later: Sequence[Trial], folder: Path) -> list[Trial]:
+    """Trials that are not done; those that come later may get another rate, and so another name."""
+    done = {path.parent for path in folder.glob("*/examined.json")}
+    left = [trial for trial in trials if home_of(folder, trial.name) not in done]
+    return [*left, *later[max(0, len(done) - (len(trials) - len(left))) :]]
+
+
 def home_of(folder: Path, name: str) -> Path:
     """The folder of a trial, also where it has the name that it had in an older version."""
     names = (folder / one for one in [name, *formerly(name)])
@@ -117,14 +166,14 @@ def finished(home: Path) -> bool:
     return (home / "model.safetensors").is_file()
 
 
-def _run(trial: Trial, folder: Path, examine: Callable[[Path], Any], kind: type) -> Answer:
+def _run(
+    trial: Trial, folder: Path, examine: Callable[[Path], Any], kind: Any, claiming: Claiming
+) -> Answer:
     from mnemoscope.training.loop import DivergedError, resume, train
     from mnemoscope.training.run import Run
 
     home = home_of(folder, trial.name)
-    moved = put_aside(home, trial.config, folder / "put-aside")
-    # Also of a trial that is finished: a study of two texts would answer for neither.
-    Run(home, trial.config).check_text()
+    answer = home / "examined.json"
 
     def identity() -> dict[str, Any]:
         return {
@@ -133,27 +182,36 @@ def _run(trial: Trial, folder: Path, examine: Callable[[Path], Any], kind: type)
             "asked": asked(examine),
         }
 
-    kept, why = recall(home / "examined.json", identity())
-    if kept is not None:
-        if _reads(kind, kept):
+    def compute() -> Any:
+        try:
+            begun = (home / "config.yaml").is_file()
+            run = resume(home, silent=True) if begun else train(trial.config, home, silent=True)
+            _check_log(run)
+            return examine(run.folder)
+        except DivergedError as error:
+            return Diverged(str(error))
+        except InterruptedRunError:
+            raise
+        except UserError as error:
+            raise UserError(
+                f"the trial {home} cannot go on: {error}. If it is damaged, delete that folder: "
+                "the trial is trained again"
+            ) from error
+
+    # Also of a trial that is finished: a study of two texts would answer for neither.
+    def check_text() -> None:
+        Run(home, trial.config).check_text()
+
+    # What is done needs no claim, whoever did it.
+    if is_of(home, trial.config):
+        check_text()
+        kept, _ = known(answer, identity(), kind)
+        if kept is not None:
             return kept
-        why = "older"
-    began = time.process_time()
-    try:
-        begun = (home / "config.yaml").is_file()
-        run = resume(home, silent=True) if begun else train(trial.config, home, silent=True)
-        _check_log(run)
-        values = to_plain(examine(run.folder))
-    except DivergedError as error:
-        values = {"diverged": str(error)}
-    except InterruptedRunError:
-        raise
-    except UserError as error:
-        raise UserError(
-            f"the trial {home} cannot go on: {error}. If it is damaged, delete that folder: the "
-            "trial is trained again"
-        ) from error
-    return keep(home / "examined.json", identity(), values, "aside" if moved else why, began)
+    with claiming():
+        moved = put_aside(home, trial.config, folder / "put-aside")
+        check_text()
+        return answered(answer, identity, compute, kind, "aside" if moved else "")
 
 
 def _check_log(run: Run) -> None:
@@ -184,60 +242,65 @@ def measure_all(
     ``measure`` trains and measures what a name stands for and returns a dataclass of this
     ``kind``. For trainings of a few seconds, not worth a run folder and checkpoints.
     """
-    calls = {name: (_measure, name, measure, folder, kind) for name in names}
-    found = _side_by_side(calls, jobs, label, lambda name, values: None)
+    calls = {name: partial(_measure, name, measure, folder, kind) for name in names}
+    found, crashed = _side_by_side(calls, folder, jobs, label)
+    for name, lines in crashed.items():
+        raise UserError(
+            f"measuring {name} crashed again and again: {lines[-1]}. What was measured of others "
+            "is kept; the same command tries again"
+        )
     say_again("measured", len(names), {name: kept.again for name, kept in found.items()})
     return {name: from_plain(kind, found[name].values) for name in names}
 
 
-def _measure(name: str, measure: Callable[[str], Any], folder: Path, kind: type) -> Answer:
+def _measure(
+    name: str, measure: Callable[[str], Any], folder: Path, kind: type, claiming: Claiming
+) -> Answer:
     path = folder / f"{name.replace(' ', '-')}.json"
     identity = {"name": name, "asked": asked(measure)}
-    kept, why = recall(path, identity)
+    kept, _ = known(path, identity, kind)
     if kept is not None:
-        if _reads(kind, kept):
-            return kept
-        why = "older"
-    began = time.process_time()
-    return keep(path, identity, to_plain(measure(name)), why, began)
-
-
-def _reads(kind: type, kept: Answer) -> bool:
-    """Whether what was kept is what this version asks for; an older one may have kept less."""
-    try:
-        _examined(kind, kept.values)
-    except UserError:
-        return False
-    return True
+        return kept
+    with claiming():
+        return answered(path, lambda: identity, partial(measure, name), kind)
 
 
 def _side_by_side(
-    calls: dict[str, tuple[Any, ...]],
+    calls: Mapping[str, Callable[[Claiming], Answer]],
+    folder: Path,
     jobs: int,
     label: str,
-    tell: Callable[[str, dict[str, Any]], None],
-) -> dict[str, Answer]:
-    """Call all, ``jobs`` processes at a time; each call is a function and what it is given."""
-    import joblib
+    tell: Callable[[str, dict[str, Any]], None] = lambda name, values: None,
+    tell_crash: Callable[[str, tuple[str, ...]], None] = lambda name, lines: None,
+) -> tuple[dict[str, Answer], dict[str, tuple[str, ...]]]:
+    """Call all, ``jobs`` at a time; returns what they answered, and last lines of those that crash.
 
-    # One thread each: two processes with one thread do more small steps than one with two.
-    pool = joblib.Parallel(
-        n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
-    )
+    If all of them crash, there is nothing to go on with: `UserError`.
+    """
     found: dict[str, Answer] = {}
+    crashed: dict[str, tuple[str, ...]] = {}
     with progress(label, len(calls)) as show:
-        owner = os.getpid(), trusted()
-        work = (joblib.delayed(_call)(name, *owner, *call) for name, call in calls.items())
-        # Processes start here; Ctrl-C is for their owner, which ends them. The one that tidies up
-        # after them need not tell of it.
-        with postponed(), _in_environment("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning"):
-            answers = pool(work)
-        for name, kept in answers:
-            found[name] = kept
-            _spent.set(_spent.get() + kept.cpu)
-            tell(name, kept.values)
-            show(len(found), name)
-    return found
+
+        def say(words: str) -> None:
+            show(len(found) + len(crashed), words)
+
+        own = time.process_time()
+        for name, outcome in outcomes(calls, folder / FOLDER, trusted(), jobs, say):
+            if isinstance(outcome, Crashed):
+                crashed[name] = outcome.lines
+                tell_crash(name, outcome.lines)
+            else:
+                found[name] = outcome
+                # What a single job has done in this process counts already.
+                own, before = time.process_time(), own
+                _spent.set(_spent.get() + max(0.0, outcome.cpu - (own - before)))
+                tell(name, outcome.values)
+            say(name)
+    if crashed and not found:
+        name, lines = next(iter(crashed.items()))
+        said = "\n".join(lines)
+        raise UserError(f"all {len(crashed)} trials crashed; {name} ended with:\n{said}")
+    return found, crashed
 
 
 # CPU seconds of all trials that were asked for, also of those that were finished before.
@@ -247,43 +310,3 @@ _spent: ContextVar[float] = ContextVar("spent", default=0.0)
 def cpu_seconds() -> float:
     """CPU time of this process and of all trials that it had trained or found trained."""
     return time.process_time() + _spent.get()
-
-
-@contextmanager
-def _in_environment(name: str, value: str) -> Iterator[None]:
-    """Let processes that are started meanwhile find a value in their environment."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
-
-def _call(
-    name: str, owner: int, modules: tuple[str, ...], call: Callable[..., Answer], *given: Any
-) -> tuple[str, Answer]:
-    if os.getpid() != owner:
-        _settle(owner)
-    with trusting(modules):
-        return name, call(*given)
-
-
-@cache
-def _settle(owner: int) -> None:
-    """Make a worker process one that computes on one thread and ends with its owner."""
-    import torch
-
-    torch.set_num_threads(1)
-    # Networks that fail to learn fill up with denormal numbers, which cost twice the time.
-    torch.set_flush_denormal(True)
-
-    def end_with_owner() -> None:
-        while os.getppid() == owner:
-            time.sleep(0.2)
-        os._exit(1)  # at any moment: the trial goes on from its last checkpoint
-
-    threading.Thread(target=end_with_owner, daemon=True).start()

@@ -2,7 +2,7 @@
 
 checkpoints/step-00000200/
   model.safetensors        weights
-  optimizer.safetensors    AdamW's moments
+  optimizer.safetensors    AdamW's moments, and the names of weights that decay
   memory-0-0.safetensors   state carried by process 0, part 0 (tasks that go on)
   complete.json            step, processes, the config, a digest of every file; written last
 """
@@ -10,7 +10,6 @@ checkpoints/step-00000200/
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import re
@@ -27,6 +26,7 @@ from mnemoscope.core import bounded
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.stored import FORMAT, check_format
 from mnemoscope.memories.state import State, read_tensors, write_tensors
+from mnemoscope.training.machine import LostProcessError
 from mnemoscope.training.record import is_record
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 # Nothing else lies in a checkpoint, whatever complete.json says.
 _FILE = re.compile(r"(model|optimizer|memory-\d{1,6}-\d{1,6})\.safetensors")
 _MOST_PARTS = 10**6
+# Under which optimizer.safetensors names the weights that decay.
+DECAYS = "decays"
 # What AdamW keeps of every weight.
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
@@ -46,7 +48,8 @@ class ProcessMismatchError(UserError):
 class Checkpoint:
     """Everything a run needs to go on as if it had never stopped.
 
-    ``config`` is what `RunConfig.plain` gave, None in checkpoints of versions that kept none.
+    ``config`` is what `RunConfig.plain` gave, ``decays`` names the weights that decay; each is None
+    in checkpoints of versions that kept none.
     """
 
     step: int
@@ -54,6 +57,7 @@ class Checkpoint:
     optimizer: dict[str, Tensor]
     memories: list[State | None] = field(default_factory=list)
     config: dict[str, Any] | None = None
+    decays: list[str] | None = None
 
 
 def save(
@@ -82,7 +86,8 @@ def save(
                 memory.save(partial / f"memory-{rank}-{part}.safetensors")
         if rank == 0:
             write_tensors(partial / "model.safetensors", checkpoint.model, {})
-            write_tensors(partial / "optimizer.safetensors", checkpoint.optimizer, {})
+            named = {} if checkpoint.decays is None else {DECAYS: "\n".join(checkpoint.decays)}
+            write_tensors(partial / "optimizer.safetensors", checkpoint.optimizer, named)
         wait()
         if rank == 0:
             facts: dict[str, Any] = {
@@ -102,6 +107,8 @@ def save(
             for other in set(_folders(root)) - {folder, *older[: keep - 1]}:
                 shutil.rmtree(other)
         wait()
+    except LostProcessError:
+        raise  # nothing is wrong with the disk
     except (OSError, UserError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise UserError(
@@ -150,8 +157,9 @@ def load(folder: Path, rank: int = 0, processes: int | None = None) -> Checkpoin
         name = f"memory-{rank}-{part}.safetensors"
         memories.append(State.load(folder / name) if name in carried else None)
     model, _ = read_tensors(folder / "model.safetensors")
-    optimizer, _ = read_tensors(folder / "optimizer.safetensors")
-    return Checkpoint(facts["step"], model, optimizer, memories, facts.get("config"))
+    optimizer, named = read_tensors(folder / "optimizer.safetensors")
+    decays = named[DECAYS].split("\n") if DECAYS in named else None
+    return Checkpoint(facts["step"], model, optimizer, memories, facts.get("config"), decays)
 
 
 def recorded(root: Path) -> tuple[int, dict[str, Any], Path] | None:
@@ -184,12 +192,9 @@ def _checked(folder: Path) -> dict[str, Any]:
 def _facts(path: Path) -> dict[str, Any]:
     """What complete.json says, if its seal and its form are those of one that was written here."""
     remedy = "delete its folder, the one before is used"
-    content = bounded.read_json(path, remedy)
-    facts = content.get("facts") if isinstance(content, dict) else None
-    if not isinstance(facts, dict) or set(content) != {"facts", "seal"}:
-        raise UserError(f"{path} is damaged (it has no seal): {remedy}")
-    if content["seal"] not in (bounded.digest(facts), _older_seal(facts)):
-        raise UserError(f"{path} is damaged (its seal does not fit what it says): {remedy}")
+    facts = bounded.read_sealed(path, remedy)
+    if not isinstance(facts, dict):
+        raise UserError(f"{path} is damaged (it says what no checkpoint says): {remedy}")
     check_format(facts.get("format", 0), str(path))
     counts = [facts.get(name) for name in ("step", "processes", "parts")]
     files = facts.get("files")
@@ -203,11 +208,6 @@ def _facts(path: Path) -> dict[str, Any]:
     ):
         raise UserError(f"{path} is damaged (it says what no checkpoint says): {remedy}")
     return facts
-
-
-def _older_seal(facts: dict[str, Any]) -> str:
-    """The seal of checkpoints that were written before all sealed files had the same."""
-    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:

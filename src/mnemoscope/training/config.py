@@ -8,7 +8,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, model_validator
 
-from mnemoscope.core.aliases import now_called
+from mnemoscope.core.aliases import now_called, stored
 from mnemoscope.core.bounded import parse_yaml
 from mnemoscope.core.capacity import require
 from mnemoscope.core.config import Config
@@ -83,6 +83,8 @@ class RunConfig:
         built = kinds["task"].make(**parts["task"])
         if "vocab" not in parts["model"]:
             parts["model"]["vocab"] = built.vocab
+        if built.outputs is not None and "outputs" not in parts["model"]:
+            parts["model"]["outputs"] = built.outputs
         if "source_vocab" in kinds["model"].model_fields and "source_vocab" not in parts["model"]:
             parts["model"]["source_vocab"] = built.source_vocab
         return cls(
@@ -118,12 +120,13 @@ class RunConfig:
                 f"the task uses {vocab} token ids but the model's vocabulary has only "
                 f"{self.model.vocab}: leave vocab unset or raise it"
             )
-        if (self.model.outputs or self.model.vocab) < vocab:
+        answers, outputs = self.task.outputs or vocab, self.model.outputs or self.model.vocab
+        if outputs < answers:
+            raise UserError(f"the task asks for {answers} outputs, the model has {outputs}")
+        if self.model.readout == "last" and not self.task.asks_once:
             raise UserError(
-                f"the task asks for {vocab} outputs, the model has {self.model.outputs}"
+                f"{self.task_name!r} asks at more than the last token: train with readout='every'"
             )
-        if self.model.readout == "last":
-            raise UserError("tasks ask at every token: train with readout='every'")
         if longest is not None and longest > (self.model.reach or longest):
             raise UserError(
                 f"one episode of {self.task_name!r} has {longest} tokens, longer than the context "
@@ -206,19 +209,24 @@ class RunConfig:
         if extra:
             hint = suggestion(extra[0], ["task", "model", "training"])
             raise UserError(f"{where} has an unknown part {extra[0]!r}; {hint}")
-        options = {}
+        parts = {}
         for part in ("task", "model", "training"):
             values = content.get(part) or {}
             own = None if part == "training" else "name"
             if not isinstance(values, dict) or (own and not isinstance(values.get(own), str)):
                 raise UserError(f"{where}: {part} needs named values, among them its name")
-            options.update({f"{part}.{k}": v for k, v in values.items() if k != own})
-        # Written in full, so that a change replaces the value from the file.
+            parts[part] = {k: v for k, v in values.items() if k != own}
         names = content["task"]["name"], content["model"]["name"]
         try:
             *_, kinds = _kinds(*names)
         except UserError as error:
             raise type(error)(f"{where}: {error}") from error
+        # Written in full, so that a change replaces the value from the file.
+        options = {
+            f"{part}.{name}": value
+            for part, values in parts.items()
+            for name, value in stored(kinds[part].model_fields, values).items()
+        }
         for key, value in (changes or {}).items():
             options[".".join(_place(key, kinds))] = value
         return cls.of(*names, options)

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from mnemoscope.data.batch import NO_QUESTION, NO_WORD, Stream, Task
+from mnemoscope.data.batch import NO_QUESTION, NO_WORD, Split, Stream, Task
+from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.models.seq2seq.source import SourceModel
 
@@ -49,15 +50,14 @@ def evaluate(
     size: int = 32,
     seed: int = 0,
     segment: int | None = None,
+    split: Split = "valid",
 ) -> Score:
     """Ask ``batches`` held-out batches of ``size`` rows, ``segment`` tokens at a time."""
     device = model.readout.weight.device
-    was_training = model.training
-    model.eval()
     loss, right, asked = 0.0, 0, 0
     state = None
-    stream = Stream(task, size, seed, "valid", segment or 128)
-    try:
+    stream = Stream(task, size, seed, split, segment or 128)
+    with evaluating(model):
         for _ in range(batches):
             batch = next(stream)
             tokens = torch.from_numpy(batch.tokens).to(device)
@@ -70,13 +70,15 @@ def evaluate(
                 state = encode(model, batch.source)
             length = segment or tokens.shape[1]
             for start in range(0, tokens.shape[1], length):
+                if (batch.targets[:, start : start + length] == NO_QUESTION).all():
+                    state = model.prefill(tokens[:, start : start + length], state)
+                    continue
                 out = model(tokens[:, start : start + length], state)
                 state = out.state
                 logits = out.logits.float().flatten(0, 1)
-                answer = targets[:, start : start + length].flatten()
+                # A model that reads out last answers there only.
+                answer = targets[:, start : start + length][:, -out.logits.shape[1] :].flatten()
                 loss += float(F.cross_entropy(logits, answer, reduction="sum"))
                 right += int((logits.argmax(-1) == answer).sum())
                 asked += int((answer != NO_QUESTION).sum())
-    finally:
-        model.train(was_training)
     return Score(loss / asked, right / asked, asked)

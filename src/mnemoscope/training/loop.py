@@ -25,9 +25,12 @@ from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig, Training
 from mnemoscope.training.evaluate import encode, evaluate
+from mnemoscope.training.optimizer import all_but_vectors, decaying, make_optimizer
 from mnemoscope.training.run import Run
 from mnemoscope.training.schedule import learning_rate
 
+# Seconds of a step that is timed once and not again.
+LONG_STEP = 1.0
 # Losses are fetched from the device, checked and logged every so many steps.
 LOOK_EVERY = 10
 
@@ -69,6 +72,30 @@ def resume(folder: str | Path, silent: bool = False) -> Run:
     return _Trainer(run, run.untrained(), team, silent).go(found)
 
 
+def step_seconds(config: RunConfig, clock: Callable[[], float] = time.perf_counter) -> float:
+    """How long one optimiser step of a fresh model takes here, on one thread.
+
+    The first one warms up and does not count, unless it is long enough to speak for all.
+    """
+    run, threads = Run(Path(), config), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            trainer = _Trainer(run, run.fresh(), _join(config.training), silent=True)
+
+            def timed(steps: range) -> float:
+                began = clock()
+                for step in steps:
+                    trainer.step(step)
+                trainer.pending[-1][1].tolist()  # waits for the device
+                return (clock() - began) / len(steps)
+
+            first = timed(range(1))
+            return first if first > LONG_STEP else timed(range(1, 4))
+    finally:
+        torch.set_num_threads(threads)
+
+
 def _join(settings: Training) -> Any:
     """Find the other processes, among which a batch must divide evenly."""
     team = machine.join(settings.device)
@@ -93,6 +120,7 @@ class _Trainer:
         self.reader: Callable[..., Any] = (
             torch.compile(self.model) if self.settings.compile else self.model
         )
+        self.decays = decaying(self.model)
         self.optimizer = make_optimizer(self.model, self.settings)
         self.memories: list[StreamState | None] = [None] * self.settings.accumulate
         self.pending: list[tuple[int, Tensor, Tensor]] = []  # step, losses, norm of the gradient
@@ -137,7 +165,7 @@ class _Trainer:
                     )
         if self.rank == 0:
             self.run.finish(self.model)
-        self.accelerator.wait_for_everyone()
+        self._wait()
         return self.run
 
     def _begin(self) -> int:
@@ -150,6 +178,9 @@ class _Trainer:
     def _continue(self, start: checkpoint.Checkpoint) -> int:
         try:
             self.model.load_state_dict(start.model)
+            # A run goes on as it began, whatever a later version lets decay.
+            self.decays = all_but_vectors(self.model) if start.decays is None else start.decays
+            self.optimizer = make_optimizer(self.model, self.settings, self.decays)
             checkpoint.unpack(self.optimizer, start.optimizer)
         except (RuntimeError, UserError) as error:
             raise UserError(
@@ -174,8 +205,29 @@ class _Trainer:
         """Stop all processes after the same step, or they would wait for each other for ever."""
         if self.processes == 1 or done % LOOK_EVERY:
             return asked and self.processes == 1
-        votes = self.accelerator.reduce(torch.tensor(float(asked), device=self.device), "sum")
+        votes = self._reduce(torch.tensor(float(asked), device=self.device), "sum")
         return bool(votes > 0)
+
+    def _reduce(self, values: Tensor, how: str) -> Tensor:
+        """Sum or mean over processes."""
+        try:
+            reduced: Tensor = self.accelerator.reduce(values, how)
+        except RuntimeError as error:
+            raise self._lost() from error
+        return reduced
+
+    def _wait(self) -> None:
+        """Until all processes are here."""
+        try:
+            self.accelerator.wait_for_everyone()
+        except RuntimeError as error:
+            raise self._lost() from error
+
+    def _lost(self) -> machine.LostProcessError:
+        return machine.LostProcessError(
+            "another process of this run has ended, so this one ends too; what was learnt up to "
+            f"the last checkpoint is kept. Go on with: {self.run.going_on(self.processes)}"
+        )
 
     def step(self, step: int) -> None:
         """One optimiser step on the batch that belongs to it."""
@@ -230,11 +282,16 @@ class _Trainer:
                     memory = encode(self.model, batch.source)
                 for left in range(begin, end, length):
                     here = slice(left, min(left + length, end))
+                    here_asked = int((batch.targets[:, here] != NO_QUESTION).sum())
+                    if not here_asked:
+                        memory = self.model.prefill(tokens[:, here], memory)
+                        continue
                     out = self.reader(tokens[:, here], memory)
                     memory = out.state
-                    loss = loss + self._loss(out.logits, targets[:, here])
+                    # A model that reads out last answers there only.
+                    asked_of = targets[:, here][:, -out.logits.shape[1] :]
+                    loss = loss + self._loss(out.logits, asked_of)
                     # What memories ask for is a mean: it counts by the questions it came with.
-                    here_asked = int((batch.targets[:, here] != NO_QUESTION).sum())
                     extra = extra + here_asked * sum(out.losses.values(), loss.new_zeros(()))
             if asked:
                 torch.autograd.backward((loss + extra) / questions)
@@ -264,8 +321,8 @@ class _Trainer:
             if weight.grad is None:  # this process's rows had no question for it
                 weight.grad = torch.zeros_like(weight)
         gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        flat = self.accelerator.reduce(flat, "mean")
+        flat: Any = torch.cat([gradient.flatten() for gradient in gradients])
+        flat = self._reduce(flat, "mean")
         for gradient, mean in zip(
             gradients, flat.split([g.numel() for g in gradients]), strict=True
         ):
@@ -280,7 +337,7 @@ class _Trainer:
         norms = torch.stack([norm for _, _, norm in self.pending])
         self.pending = []
         if self.processes > 1:
-            losses = self.accelerator.reduce(losses, "mean")
+            losses = self._reduce(losses, "mean")
         for step, loss, norm in zip(steps, losses.sum(1).tolist(), norms.tolist(), strict=True):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 raise self._not_finite(step, loss, norm)
@@ -317,7 +374,13 @@ class _Trainer:
                 seed=self.settings.seed,
                 segment=self.settings.segment,
             )
-            self.run.log(step=step, valid_loss=score.loss, valid_accuracy=score.accuracy)
+            majority = self.config.task.majority
+            self.run.log(
+                step=step,
+                valid_loss=score.loss,
+                valid_accuracy=score.accuracy,
+                **({} if majority is None else {"majority_accuracy": majority}),
+            )
 
     def _save(self, step: int) -> None:
         now = checkpoint.Checkpoint(
@@ -326,6 +389,7 @@ class _Trainer:
             checkpoint.pack(self.optimizer),
             list(self.memories),
             self.config.plain(),
+            self.decays,
         )
         checkpoint.save(
             self.run.checkpoints,
@@ -333,20 +397,6 @@ class _Trainer:
             self.settings.keep,
             self.rank,
             self.processes,
-            self.accelerator.wait_for_everyone,
+            self._wait,
             self.run.going_on(self.processes),
         )
-
-
-def make_optimizer(model: SequenceModel, settings: Training) -> torch.optim.Optimizer:
-    """AdamW; only matrices decay, since a bias or a norm's scale has no reason to shrink."""
-    weights = list(model.parameters())
-    groups = [
-        {
-            "params": [w for w in weights if w.dim() >= 2],
-            "weight_decay": settings.weight_decay,
-        },
-        {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
-    ]
-    fused = weights[0].device.type in ("cpu", "cuda")
-    return torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, 0.98), fused=fused)

@@ -14,6 +14,10 @@ import torch
 from mnemoscope.core.errors import UserError
 
 
+class LostProcessError(UserError):
+    """Another process of a run on several has ended."""
+
+
 def join(device: str) -> Any:
     """Return accelerate's view of the processes and the device this one works on.
 
@@ -64,9 +68,15 @@ def stoppable() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked.append(received)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {
+        number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield lambda: bool(asked)
+    except LostProcessError:
+        # torchrun ends those that are left by SIGTERM, which must not cut their last words short.
+        before[signal.SIGTERM] = signal.SIG_IGN
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

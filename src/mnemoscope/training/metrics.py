@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
-import stat
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
+
+from mnemoscope.core.bounded import opened
+from mnemoscope.core.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -20,19 +22,13 @@ _LARGEST = 2**63
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Every line that is whole; never raises for what a file holds, but says so once."""
-    try:
-        # Not to wait for a writer who never comes, should this be a pipe.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            _warn(f"{path} is not a regular file")
-            return []
-        with open(handle, "rb") as file:
-            entries, damaged = _entries(file)
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return []
-    except OSError as error:
-        _warn(f"{path} cannot be read ({error.strerror})")
+    try:
+        with opened(path) as file:
+            entries, damaged = _entries(file)
+    except UserError as error:
+        _warn(str(error))
         return []
     if damaged:
         lines = "1 line" if damaged == 1 else f"{damaged} lines"

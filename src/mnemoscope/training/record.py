@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from mnemoscope.core.aliases import canonical, renamed
+from mnemoscope.core.aliases import canonical, stored
 from mnemoscope.training.config import RunConfig
 
 # More differences than these are another config altogether.
@@ -34,7 +34,7 @@ def differences(
     names = {"task": "task", "model": now.task.models}
     found = []
     for part, values in now.plain().items():
-        known = renamed(values, recorded.get(part, {}))
+        known = stored(values, recorded.get(part, {}))
         if isinstance(known.get("name"), str):
             known["name"] = canonical(names[part], known["name"])
         usual = kinds[part].defaults()

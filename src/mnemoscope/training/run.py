@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.core import bounded
-from mnemoscope.core.errors import UserError
+from mnemoscope.core.errors import UserError, first_line
 from mnemoscope.core.files import write_whole
 from mnemoscope.core.seeds import derive
 from mnemoscope.core.trust import UntrustedError
@@ -40,6 +40,10 @@ class Run:
 
     folder: Path
     config: RunConfig
+
+    def __repr__(self) -> str:
+        ended = "" if self.finished else ", not finished"
+        return f"Run({self.folder}: {self.config.task_name} · {self.config.memory}{ended})"
 
     @classmethod
     def create(
@@ -159,8 +163,8 @@ class Run:
             return self.config.model.build()
         # Sizes that no memory holds and no number of torch's counts.
         except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
-            first = (str(error) or type(error).__name__).splitlines()[0]
-            raise UserError(f"cannot build the model of {self.folder}: {first}") from error
+            said = first_line(error)
+            raise UserError(f"cannot build the model of {self.folder}: {said}") from error
 
     def untrained(self) -> SequenceModel:
         """The model before its first step: as it was given, or fresh weights from the seed."""
@@ -227,7 +231,7 @@ class Run:
             return
         free = {"training.device"}
         if (self.folder / "text.digest").is_file():
-            free |= {"task.source", "task.corpus"}
+            free |= {"task.source", "task.corpus", "task.valid", "task.test"}
         found = differences(recorded, self.config, when, free)
         if found:
             raise UserError(

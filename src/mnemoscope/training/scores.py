@@ -14,8 +14,10 @@ import torch
 import torch.nn.functional as F
 
 from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.core.statistics import Interval
 from mnemoscope.data.parallel import Pair
 from mnemoscope.data.translation import encode
+from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.translator import Translator, pad
 
 # Words in which sacreBLEU can compare without a model or a dictionary of its own.
@@ -24,17 +26,10 @@ BOOTSTRAPS = 300
 
 
 @dataclass(frozen=True)
-class Bleu:
-    """A corpus score with half the width of its 95 % interval, bootstrapped over sentences."""
-
-    score: float
-    spread: float
-
-
-@dataclass(frozen=True)
 class TranslationScore:
     """What a translator reached on sentences it has not seen.
 
+    bleu        with its 95 % interval, bootstrapped over sentences
     loss        cross-entropy per target token, in nats
     by_length   (mean words, sentences, BLEU) for sources of like length
     texts       the translations
@@ -42,10 +37,10 @@ class TranslationScore:
     """
 
     sentences: int
-    bleu: Bleu
+    bleu: Interval
     chrf: float
     loss: float
-    by_length: tuple[tuple[float, int, Bleu], ...]
+    by_length: tuple[tuple[float, int, Interval], ...]
     signatures: tuple[str, str]
     texts: tuple[str, ...]
 
@@ -115,7 +110,9 @@ def by_words(asked: Sequence[Asked], ends: Sequence[int]) -> list[list[int]]:
     return [group for group in groups if group]
 
 
-def bleu(texts: Sequence[str], asked: Sequence[Asked], tokenize: str = "13a") -> tuple[Bleu, str]:
+def bleu(
+    texts: Sequence[str], asked: Sequence[Asked], tokenize: str = "13a"
+) -> tuple[Interval, str]:
     """Corpus BLEU with its interval, and the signature."""
     if tokenize not in TOKENIZERS:
         raise UserError(f"unknown tokenizer {tokenize!r}; {suggestion(tokenize, TOKENIZERS)}")
@@ -123,7 +120,8 @@ def bleu(texts: Sequence[str], asked: Sequence[Asked], tokenize: str = "13a") ->
     found = metric.corpus_score(list(texts), _streams(asked), n_bootstrap=BOOTSTRAPS)
     # sacreBLEU keeps the half-width under this name only.
     spread = float(found._ci) if len(texts) > 1 else 0.0
-    return Bleu(float(found.score), spread), str(metric.get_signature())
+    value = float(found.score)
+    return Interval(value, value - spread, value + spread), str(metric.get_signature())
 
 
 def _chrf(texts: Sequence[str], asked: Sequence[Asked]) -> tuple[float, str]:
@@ -155,9 +153,7 @@ def loss(translator: Translator, asked: Sequence[Asked], batch: int = 64) -> flo
     targets = encode(translator.target, [one.references[0] for one in asked])
     order = sorted(range(len(asked)), key=lambda row: len(targets[row]))
     total, tokens = 0.0, 0
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         for first in range(0, len(order), batch):
             rows = order[first : first + batch]
             answers, known = pad([targets[row] for row in rows], device)
@@ -167,6 +163,4 @@ def loss(translator: Translator, asked: Sequence[Asked], batch: int = 64) -> flo
             logits = model(read, state).logits.float()
             total += float(F.cross_entropy(logits[known], answers[known], reduction="sum"))
             tokens += int(known.sum())
-    finally:
-        model.train(was_training)
     return total / tokens

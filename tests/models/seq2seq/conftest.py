@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_models import outspoken
 from torch import Tensor
 
 from mnemoscope.core.registry import find
@@ -27,13 +28,7 @@ def build(kind: str, dtype: torch.dtype = torch.float64, **options: Any) -> Sour
     torch.manual_seed(8)
     values = {"vocab": VOCAB, "source_vocab": SOURCE_VOCAB, "width": 8, **KINDS[kind], **options}
     model: SourceModel = find("translator", kind.split()[0]).make(**values).build().to(dtype)
-    # Weights this large make every word matter, so that a slip anywhere shows in the logits.
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.normal_(std=0.5)
-        model.embedding.weight.mul_(3)
-        model.readout.bias.zero_()
-    return model.eval()
+    return outspoken(model)
 
 
 @pytest.fixture(scope="session", params=KINDS)

@@ -1,4 +1,4 @@
-"""What a document memory does: right against wrong document, words of entries, where gain is from.
+"""What a document memory does: right against wrong document, words of entries, what gains.
 
 Shapes: S segments, N documents, E entries, V words.
 """
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -33,9 +32,9 @@ class Contexts:
     """Losses of segments, and what they say.
 
     owner    (S,)    document of each segment
-    losses   (S, N)  under every document
+    losses   (S, N)  with every document
     none     (S,)    without memory
-    random   (S,)    under representations drawn at random; NaN for masks that nobody learns
+    random   (S,)    with representations drawn at random; NaN for masks that nobody learns
     """
 
     names: list[str]
@@ -46,13 +45,13 @@ class Contexts:
 
     @property
     def right(self) -> Floats:
-        """Under the right document, (S,)."""
+        """With the right document, (S,)."""
         found: Floats = self.losses[np.arange(len(self.owner)), self.owner]
         return found
 
     @property
     def wrong(self) -> Floats:
-        """Mean under all wrong documents, (S,); NaN when there is one document only."""
+        """Mean with all wrong documents, (S,); NaN when there is one document only."""
         others = self.losses.shape[1] - 1
         if others == 0:
             return np.full(len(self.owner), np.nan)
@@ -83,33 +82,33 @@ class Contexts:
         for index, name in enumerate(self.names):
             own = self.owner == index
             if own.any():
-                rows.append(
-                    {"document": name, **{k: float(v[own].mean()) for k, v in columns.items()}}
-                )
-        rng = np.random.default_rng(0)
-        drawn = rng.integers(len(self.owner), size=(RESAMPLED, len(self.owner)))
+                means = {key: float(values[own].mean()) for key, values in columns.items()}
+                rows.append({"document": name, **means})
         whole: dict[str, Any] = {"document": "all"}
+        drawn = np.random.default_rng(0).integers(
+            len(self.owner), size=(RESAMPLED, len(self.owner))
+        )
         for key, values in columns.items():
-            low, high = np.quantile(values[drawn].mean(1), (0.025, 0.975))
-            whole |= {
-                key: float(values.mean()),
-                f"{key} low": float(low),
-                f"{key} high": float(high),
-            }
+            low, high = np.quantile(values[drawn].mean(1), (0.025, 0.975)).tolist()
+            whole |= {key: float(values.mean()), f"{key} low": low, f"{key} high": high}
         return [*rows, whole]
 
     def __str__(self) -> str:
-        lines = [
-            f"{'document':<28} {'right':>7} {'wrong':>7} {'none':>7} {'random':>7} {'named':>6}"
-        ]
+        titles = ("right", "wrong", "none", "random")
+        lines = [f"{'document':<28} " + " ".join(f"{title:>7}" for title in titles) + "  lowest"]
         for row in self.table():
-            numbers = " ".join(f"{row[k]:7.3f}" for k in ("right", "wrong", "none", "random"))
-            lines.append(f"{row['document'][:28]:<28} {numbers} {row['named']:6.0%}")
-        return "\n".join([*lines, f"chance of naming: {1 / len(self.names):.1%}"])
+            numbers = " ".join(f"{row[title]:7.3f}" for title in titles)
+            lines.append(f"{row['document'][:28]:<28} {numbers} {row['named']:7.0%}")
+        chance = f"(by chance {1 / len(self.names):.1%})"
+        lines.append(
+            "loss in nats per token with the right document, a wrong one, none, a random one"
+        )
+        lines.append(f"lowest: how often the right document has the lowest loss {chance}")
+        return "\n".join(lines)
 
 
 def contexts(memory: DocumentMemory, given: Documents, most: int = 200, seed: int = 0) -> Contexts:
-    """Read at most ``most`` segments, evenly taken, under every document of the memory."""
+    """Read at most ``most`` segments, evenly taken, with every document of the memory."""
     if not memory.names:
         raise UserError("this memory has no documents yet: fit some first")
     unknown = [name for name in given.names if name not in memory.names]
@@ -147,7 +146,10 @@ def contexts(memory: DocumentMemory, given: Documents, most: int = 200, seed: in
 
 @dataclass(frozen=True)
 class Words:
-    """The words an entry raises most and lowers most when it is open, with the change of logits."""
+    """The words an entry raises most and lowers most when it is open.
+
+    With the change of their logits against that of the average word.
+    """
 
     entry: int
     raised: list[tuple[str, float]]
@@ -200,43 +202,47 @@ def _word(memory: DocumentMemory, token: int) -> str:
 
 @dataclass(frozen=True)
 class Split:
-    """Why a text is likelier under its document, in nats per token: gain = raised + lowered.
+    """How log p of words changes with a document, in nats, mean over the tokens of its text.
 
-    raised   the logits of its own words went up
-    lowered  log Z of all words went down, which lowers the others
+    gain     of the words that stand there
+    rival    of the words that the base likes best instead
+    average  of all words of the vocabulary, in the mean
+
+    A logit alone says nothing: a constant added to all of them changes no probability, so "raised"
+    and "lowered" depend on how logits are centred. These three, and their differences, which are
+    changes of log-odds, do not.
     """
 
     name: str
     gain: float
-    raised: float
-    lowered: float
+    rival: float
+    average: float
 
 
 def split(memory: DocumentMemory, name: str, given: Documents) -> Split:
-    """Take the gain of a document apart, exactly: log p = logit − log Z, logits centred."""
+    """Compare a document's text with it and without memory."""
     place = parts.known(name, memory.names, "document")
     if name not in given.ids:
         raise UserError(f"the text of {name!r} is not among the documents given")
     with parts.frozen(memory.model), torch.no_grad():
         reader = Reader(memory, given.pick([name]), keep=False)
         chosen = memory.store.selection()[place]
-        totals = torch.zeros(2, dtype=torch.float64)
-        count = 0
+        found = []
         for rows in torch.split(torch.arange(len(reader.segments), device=reader.device), 16):
-            with_it = _own_and_all(*reader.logits(rows, chosen.expand(len(rows), -1)))
-            without = _own_and_all(*reader.logits(rows, None))
-            totals += (with_it - without).double().sum(0).cpu()
-            count += len(with_it)
-    raised, lowered = totals[0] / count, -totals[1] / count
-    return Split(name, float(raised + lowered), float(raised), float(lowered))
+            without, targets = reader.logits(rows, None)
+            under, _ = reader.logits(rows, chosen.expand(len(rows), -1))
+            read = targets != -100
+            found.append(changes(without[read], under[read], targets[read]))
+    gain, rival, average = torch.cat(found).double().mean(0).tolist()
+    return Split(name, gain, rival, average)
 
 
-def _own_and_all(logits: Tensor, targets: Tensor) -> Tensor:
-    """Centred logit of the right word and log Z, at every target: (tokens, 2)."""
-    predicted = targets != -100
-    logits = logits[predicted]
-    logits = logits - logits.mean(1, keepdim=True)
-    own = logits.gather(1, targets[predicted][:, None])[:, 0]
-    return torch.stack(
-        (own, F.cross_entropy(logits, targets[predicted], reduction="none") + own), 1
-    )
+def changes(before: Tensor, after: Tensor, targets: Tensor) -> Tensor:
+    """Change of log p of the target, of its likeliest rival before, and of all words: (tokens, 3).
+
+    Logits (tokens, V) and targets (tokens,).
+    """
+    own = targets[:, None]
+    rival = before.scatter(1, own, -torch.inf).argmax(1, keepdim=True)
+    change = after.log_softmax(1) - before.log_softmax(1)
+    return torch.cat((change.gather(1, own), change.gather(1, rival), change.mean(1)[:, None]), 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # Gradients and selections are recorded about this often when nobody says how often.
 RECORDED = 20
+# Where nobody says another; relative to hidden states for what is added to them.
+LR = 1e-2
 # The hardest negative is the worst of this many other documents.
 CANDIDATES = 4
 NO_EFFECT = (
@@ -38,7 +41,7 @@ NO_EFFECT = (
 
 @dataclass(frozen=True)
 class Moment:
-    """What was measured at one step: selection (N, E), and the gradient of both terms."""
+    """What was measured at one step: selection (N, E), representations (N, K), gradients."""
 
     step: int
     right: float
@@ -48,6 +51,7 @@ class Moment:
     keys_gradient_right: float
     keys_gradient_wrong: float
     selection: Tensor = field(repr=False)
+    keys: Tensor = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,9 @@ class Fitted:
     """How a fit went.
 
     none     loss of the documents without memory
-    right    loss under the right document, after
-    tau      the loss that was wanted under the wrong one
+    right    loss with the right document, after
+    tau      the loss that was wanted with the wrong one
+    recited  documents that are said word for word with their own entries, after
     changed  largest change of a logit that the memory makes
     moved    how far representations went, relative to their length
     flipped  share of their numbers that changed sign
@@ -68,6 +73,7 @@ class Fitted:
     none: float
     right: float
     tau: float
+    recited: int
     changed: float
     moved: float
     flipped: float
@@ -107,14 +113,16 @@ def fit(
         after = memory.store.keys.detach()
         own = memory.store.selection().detach()[course.owner]
         right = float(reader.all_losses(own).mean())
+        recited = reader.recited(own)
         changed = _changed(reader, own)
     return Fitted(
         names=given.names,
         segments=len(reader.segments),
-        steps=course.steps,
+        steps=len(course.losses),
         none=none,
         right=right,
         tau=course.tau,
+        recited=recited,
         changed=changed,
         moved=float((after - before).norm() / before.norm().clamp(min=1e-12)),
         flipped=float((after.sign() != before.sign()).float().mean()),
@@ -153,34 +161,32 @@ class Course:
         numbers = torch.tensor([memory.names.index(name) for name in given.names])
         self.owner = numbers.to(reader.device)[reader.segments.owner]  # (S,) rows of the store
         self.generator = torch.Generator().manual_seed(derive(options.seed, "fit"))
-        per_epoch = math.ceil(len(reader.segments) / options.batch)
-        self.steps = options.epochs * per_epoch
+        self.most = options.epochs * math.ceil(len(reader.segments) / options.batch)
+        # Segments (S,) whose tokens all were safely the likeliest ones, when they were last read.
+        self.recited = torch.zeros(len(self.owner), dtype=torch.bool, device=reader.device)
         self.losses: list[float] = []
         self.moments: list[Moment] = []
 
     def run(self, only_keys: bool) -> None:
-        """Take all steps."""
+        """Take steps until all is recited, or there are no more."""
         weights = [self.store.keys] if only_keys else list(self.store.parameters())
         weights = [weight for weight in weights if weight.requires_grad]
         if self.memory.options.control != "none":
             weights = [w for w in weights if w is not self.store.keys]
         if not weights:
-            self.steps = 0
             return
-        made = torch.optim.SGD if self.options.optimizer == "sgd" else torch.optim.Adam
-        extra: dict[str, Any] = {"momentum": 0.9} if self.options.optimizer == "sgd" else {}
-        optimizer = made(weights, lr=self.options.lr, **extra)
-        steps = self.steps
+        optimizer = self._optimizer(weights)
         schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: 0.1 + 0.45 * (1 + math.cos(math.pi * min(1, step / steps)))
+            optimizer, lambda step: 0.1 + 0.45 * (1 + math.cos(math.pi * min(1, step / self.most)))
         )
-        every = self.options.record or max(1, steps // RECORDED)
+        every = self.options.record or max(1, self.most // RECORDED)
         fixed = torch.ones(len(self.store.keys), dtype=torch.bool, device=self.owner.device)
         fixed[-1] = False  # the newcomer
-        with progress("documents", steps, silent=self.options.silent) as show:
+        documents = len(set(self.owner.tolist()))
+        with progress("documents", self.most, silent=self.options.silent) as show:
             for step, rows in enumerate(self._rows()):
                 right, pushed, wrong = self.both_terms(rows)
-                if step % every == 0 or step == steps - 1:
+                if step % every == 0 or step == self.most - 1:
                     self._record(step, right, pushed, wrong, weights)
                 loss = right + pushed
                 if not loss.requires_grad:
@@ -195,23 +201,45 @@ class Course:
                 optimizer.step()
                 schedule.step()
                 self.losses.append(float(right.detach()))
-                show(step + 1, f"loss {self.losses[-1]:.3f}")
+                said = documents - len(set(self.owner[~self.recited].tolist()))
+                show(step + 1, f"loss {self.losses[-1]:.3f}, recites {said} of {documents}")
 
-    def _rows(self) -> Any:
+    def _optimizer(self, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """Adam moves a number by about lr a step, however far it has to go.
+
+        Values begin at zero and become as large as the hidden states that they are added to,
+        which in large models are tens of times those of small ones: lr has to follow.
+        """
+        lr = self.options.lr or LR
+        if self.options.optimizer == "sgd":
+            return torch.optim.SGD(weights, lr=lr, momentum=0.9)
+        added = {self.store.values, self.store.bias}
+        size = 1.0 if self.options.lr else max(1.0, self.reader.hidden_size())
+        return torch.optim.Adam(
+            [{"params": [w], "lr": lr * size if w in added else lr} for w in weights]
+        )
+
+    def _rows(self) -> Iterator[Tensor]:
         count = len(self.owner)
         for _ in range(self.options.epochs):
             order = torch.randperm(count, generator=self.generator).to(self.owner.device)
             yield from torch.split(order, self.options.batch)
+            if self.options.stop and bool(self.recited.all()):
+                return
 
     def both_terms(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Both terms of the loss, and the mean loss under the wrong document."""
+        """Both terms of the loss, and the mean loss with the wrong document."""
         selection, owner = self.store.selection(), self.owner[rows]
-        if self.guidance.alpha == 0:
-            right = self.reader.losses(rows, selection[owner])
-            nothing = right.new_zeros(())
-            return right.mean(), nothing, nothing
-        chosen = torch.cat((selection[owner], self._wrong(rows, owner, selection)))
-        right, wrong = self.reader.losses(rows.repeat(2), chosen).chunk(2)
+        chosen, read = selection[owner], rows
+        if self.guidance.alpha:
+            chosen = torch.cat((chosen, self._wrong(rows, owner, selection)))
+            read = rows.repeat(2)
+        losses, recited = self.reader.losses_and_recited(read, chosen)
+        self.recited[rows] = recited[: len(rows)]
+        if not self.guidance.alpha:
+            nothing = losses.new_zeros(())
+            return losses.mean(), nothing, nothing
+        right, wrong = losses.chunk(2)
         own, pushed = guided_losses(right, wrong, self.guidance.alpha, self.tau, self.guidance.form)
         return own, pushed, wrong.mean()
 
@@ -259,5 +287,6 @@ class Course:
                 keys_gradient_right=norms[0][1],
                 keys_gradient_wrong=norms[1][1],
                 selection=self.store.selection().detach().cpu().clone(),
+                keys=self.store.keys.detach().cpu().clone(),
             )
         )

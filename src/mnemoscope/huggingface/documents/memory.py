@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,37 +13,39 @@ from torch import Tensor, nn
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface import saved
+from mnemoscope.huggingface.attached import Attached, Tensors
 from mnemoscope.huggingface.config import DocumentOptions, Fitting, Guidance
+from mnemoscope.huggingface.documents import contexts as measured
+from mnemoscope.huggingface.documents import fitting, forgetting, prompting
 from mnemoscope.huggingface.documents.representations import first_keys
 from mnemoscope.huggingface.documents.store import DocumentStore
-from mnemoscope.huggingface.loading import load_tokenizer
-from mnemoscope.huggingface.saving import keep
 from mnemoscope.huggingface.texts import Documents
+from mnemoscope.memories.documents.tfidf import Frequencies
 
-if TYPE_CHECKING:
-    from mnemoscope.huggingface.documents.contexts import Contexts, Split, Words
-    from mnemoscope.huggingface.documents.fitting import Fitted
-
-FILE = saved.DOCUMENTS
 read_saved = saved.read_documents
 Texts = Documents | Mapping[str, str | Sequence[int]]
 
 
-class DocumentMemory:
+class DocumentMemory(Attached):
     """Gives a model texts by name: ``with memory.document(name): model.generate(...)``.
 
     The base is frozen and hooked behind one block. Outside ``document``, and in rows whose
     document is None, the model computes what it always did, bit for bit.
     """
 
+    kind, file = "documents", saved.DOCUMENTS
+
     def __init__(self, model: Any, options: DocumentOptions, tokenizer: Any = None) -> None:
-        self.model, self.options = model, options
+        super().__init__(model, options, tokenizer)
+        self.model = model
         self.blocks = parts.find_blocks(model)
         self.index = parts.block_index(len(self.blocks), options.layer)
-        self.tokenizer = tokenizer
         self.names: list[str] = []
         self.documents: Documents | None = None
         self.cutting: dict[str, int] = {}  # segment and overlap of what was learnt
+        self.guidance, self.fitting = Guidance(), Fitting()  # as it was learnt
+        self.beginnings: dict[str, tuple[int, int]] = {}  # first token, and how many there are
+        self.frequencies: Frequencies | None = None  # of words in the documents, for TF-IDF
         block = self.blocks[self.index]
         if _memories(block):
             raise UserError(
@@ -69,7 +71,7 @@ class DocumentMemory:
 
     @contextmanager
     def document(self, names: str | Sequence[str | None] | None) -> Iterator[None]:
-        """Let the model read and write under a document: one for all rows, or one for each.
+        """Give the model a document to read and write with: one for all rows, or one for each.
 
         Beams and returned sequences of a row follow its document. Backward through gradient
         checkpointing belongs inside the block, because it computes the forward pass again.
@@ -89,7 +91,7 @@ class DocumentMemory:
 
     @contextmanager
     def representation(self, keys: Tensor) -> Iterator[None]:
-        """The same under any representations (rows, K), such as zero or one between two."""
+        """The same with any representations (rows, K), such as zero or one between two."""
         size = self.options.key_dim
         if keys.dim() != 2 or keys.shape[1] != size or not bool(keys.isfinite().all()):
             raise UserError(
@@ -146,32 +148,24 @@ class DocumentMemory:
             return texts
         if not isinstance(texts, Mapping):
             raise UserError("documents are given as a dict from name to text, or as Documents")
-        return Documents(texts, self._tokenizer(texts), **self.cutting)
-
-    def _tokenizer(self, texts: Mapping[str, Any]) -> Any:
-        if self.tokenizer is None and any(isinstance(text, str) for text in texts.values()):
-            where = getattr(self.model.config, "_name_or_path", "")
-            if not where:
-                raise UserError("give the tokenizer: attach(model, 'documents', tokenizer=…)")
-            self.tokenizer = load_tokenizer(where, self.model)
-        return self.tokenizer
+        written = any(isinstance(text, str) for text in texts.values())
+        return Documents(texts, self.text_tokenizer() if written else None, **self.cutting)
 
     def fit(
         self,
         texts: Texts,
         guidance: Guidance | None = None,
         **options: Any,
-    ) -> Fitted:
+    ) -> fitting.Fitted:
         """Learn the documents; see `Fitting` for the options. Forgets what was learnt before."""
-        from mnemoscope.huggingface.documents.fitting import fit
-
         settings = Fitting.make(**options)
         self.cutting = {}
         given = self.read(texts)
         # One document alone has no other that could be the wrong one.
         guidance = guidance or Guidance(negative="other" if len(given) > 1 else "random")
         self.start(given)
-        return fit(self, given, guidance, settings)
+        self.guidance, self.fitting = guidance, settings
+        return fitting.fit(self, given, guidance, settings)
 
     def add(
         self,
@@ -180,14 +174,12 @@ class DocumentMemory:
         keep: Texts | None = None,
         guidance: Guidance | None = None,
         **options: Any,
-    ) -> Fitted:
+    ) -> fitting.Fitted:
         """Learn one more document.
 
         Without ``keep`` only its representation is learnt and nothing changes for the others.
         With ``keep``, the texts of the others, all are learnt on together: more is remembered.
         """
-        from mnemoscope.huggingface.documents.fitting import fit
-
         settings = Fitting.make(**options)
         if name in self.names:
             raise UserError(f"there is a document {name!r} already: forget it first")
@@ -197,46 +189,58 @@ class DocumentMemory:
             raise UserError(f"keep holds {missing[0]!r}, which this memory does not know")
         new = self.read({name: text})
         given = Documents({**known, **new.ids}, **self.cutting)
-        self._extend(new)
+        self.extend(new)
         held = {} if self.documents is None else self.documents.ids
         self.documents = Documents({**held, **given.ids}, **self.cutting)
         guidance = guidance or Guidance(alpha=0.0 if keep is None else 0.1)
-        return fit(self, given, guidance, settings, only_keys=keep is None)
+        return fitting.fit(self, given, guidance, settings, only_keys=keep is None)
 
-    def forget(self, name: str) -> None:
-        """Take a document away: its representation, and the values that only it could open.
+    def forget(self, name: str, keep: Texts | None = None, **options: Any) -> forgetting.Forgotten:
+        """Take a document away as if it had never been given, and say what that changed.
 
-        Values that others open too stay, or they would forget as well; `contexts` shows how
-        much of the text they still give away.
+        Documents share entries, so the others are learnt anew from their texts, without it and as
+        all were learnt before; options of `Fitting` can be given to change that. A memory that
+        was loaded has no texts: give those of the others as ``keep``. If the text to be forgotten
+        is among them, it is tried whether a new representation brings it back.
         """
-        place = parts.known(name, self.names, "document")
-        self.store.shrink(place)
-        self.names.pop(place)
-        if self.documents is not None and name in self.documents.ids:
-            rest = [one for one in self.documents.names if one != name]
-            self.documents = self.documents.pick(rest) if rest else None
+        parts.known(name, self.names, "document")
+        held = {} if self.documents is None else self.documents.ids
+        held = {**held, **(self.read(keep).ids if keep is not None else {})}
+        settings = Fitting.make(**{**self.fitting.model_dump(), **options})
+        return forgetting.forget(self, name, held, settings)
 
-    def contexts(self, texts: Texts | None = None, **options: Any) -> Contexts:
-        """Losses under the right, wrong, random and no document, and which one is named."""
-        from mnemoscope.huggingface.documents.contexts import contexts
+    def recite(self, name: str) -> str:
+        """The whole document as the memory says it; nothing of it is needed but its name."""
+        return str(
+            self.text_tokenizer().decode(prompting.recite(self, name), skip_special_tokens=True)
+        )
 
-        return contexts(self, self._known_texts(texts), **options)
+    def ask(
+        self, prompt: str, document: str | None = None, length: int = 60, plain: bool = False
+    ) -> str:
+        """What the model says to a prompt, in at most ``length`` tokens.
+
+        A model whose tokenizer has a chat template answers; the document is recited from the memory
+        and stands before the prompt. Any other, or if ``plain``, continues the prompt as it would
+        continue the document.
+        """
+        return prompting.ask(self, prompt, document, length, plain)
+
+    def contexts(self, texts: Texts | None = None, **options: Any) -> measured.Contexts:
+        """Losses with the right, wrong, random and no document, and which one has the lowest."""
+        return measured.contexts(self, self._known_texts(texts), **options)
 
     def selection(self) -> Tensor:
         """How far every document opens every entry, (documents, entries)."""
         return self.store.selection().detach().clone()
 
-    def words(self, entry: int, top: int = 8) -> Words:
+    def words(self, entry: int, top: int = 8) -> measured.Words:
         """Which words an entry makes likelier, and which less likely."""
-        from mnemoscope.huggingface.documents.contexts import words
+        return measured.words(self, entry, top)
 
-        return words(self, entry, top)
-
-    def split(self, name: str, texts: Texts | None = None) -> Split:
-        """How much of the gain is raising a document's words, how much lowering others."""
-        from mnemoscope.huggingface.documents.contexts import split
-
-        return split(self, name, self._known_texts(texts))
+    def split(self, name: str, texts: Texts | None = None) -> measured.Split:
+        """How log p of a document's words changes with it, and that of other words."""
+        return measured.split(self, name, self._known_texts(texts))
 
     def _known_texts(self, texts: Texts | None) -> Documents:
         if texts is not None:
@@ -245,52 +249,60 @@ class DocumentMemory:
             raise UserError("the texts are not saved with a memory: give the documents again")
         return self.documents
 
-    def start(self, given: Documents) -> None:
-        """Begin with fresh weights and the first representations of these documents."""
+    def empty(self) -> None:
+        """Begin with fresh weights and no documents."""
         device = self.store.keys.device
         self.store = DocumentStore(self.options, parts.width_of(self.model)).to(device)
-        self.names = []
-        self._extend(given)
+        self.names, self.documents, self.frequencies = [], None, None
+        self.beginnings = {}
+
+    def start(self, given: Documents) -> None:
+        """Begin with fresh weights and the first representations of these documents."""
+        self.empty()
+        self.extend(given)
         self.documents = given
         self.cutting = given.cutting
 
-    def _extend(self, given: Documents) -> None:
+    def extend(self, given: Documents) -> None:
+        """Give more documents the representations that they begin with."""
         self.store.grow(first_keys(self, given))
         self.names += given.names
+        self.beginnings |= {name: (ids[0], len(ids)) for name, ids in given.ids.items()}
 
-    def save(self, folder: str | Path) -> Path:
-        """Write the memory, not the base, to a folder; `load` puts it back on the same base.
+    @property
+    def weights(self) -> DocumentStore:
+        """Entries, representations and the map between them."""
+        return self.store
 
-        When that cannot be done, the error says where the memory was written instead.
-        """
+    def _about(self) -> tuple[Tensors, dict[str, Any]]:
+        tensors = self.store.state_dict()
+        if self.frequencies is not None:
+            tensors[saved.FREQUENCIES] = self.frequencies.tensor()
         about = {
+            "kind": "documents",
             "options": self.options.model_dump(),
             "names": self.names,
+            "beginnings": self.beginnings,
             "cutting": self.cutting,
-            **saved.facts_of(self.model),
-            "width": parts.width_of(self.model),
+            "guidance": self.guidance.model_dump(),
+            "fitting": self.fitting.model_dump(),
         }
-        tensors = self.store.state_dict()
-        return keep(folder, lambda to: saved.write_memory(to / FILE, tensors, "documents", about))
+        return tensors, about
 
-    @classmethod
-    def load(cls, folder: str | Path, model: Any, tokenizer: Any = None) -> DocumentMemory:
-        """Attach a memory that was saved to the base that it was learnt on."""
-        tensors, about = read_saved(folder)
-        saved.check_base(folder, about, model)
-        if about["width"] != parts.width_of(model):
-            raise saved.damaged(
-                Path(folder) / FILE, f"width={about['width']} is not that of its base"
-            )
-        memory = cls(model, DocumentOptions.make(**about["options"]), tokenizer)
-        memory.names, memory.cutting = list(about["names"]), dict(about["cutting"])
-        memory.store.keys = nn.Parameter(
-            torch.empty_like(tensors["keys"]), requires_grad=memory.options.learned
-        )
-        memory.store.masks = torch.empty_like(tensors["masks"])
-        memory.store.load_state_dict(tensors)
-        memory.store.to(next(model.parameters()).device)
-        return memory
+    def _restore(self, path: Path, tensors: Tensors, about: dict[str, Any]) -> None:
+        if about["width"] != parts.width_of(self.base):
+            raise saved.damaged(path, f"width={about['width']} is not that of its base")
+        self.names, self.cutting = list(about["names"]), dict(about["cutting"])
+        self.beginnings = dict(about["beginnings"])
+        self.guidance = Guidance.make(**about["guidance"])
+        self.fitting = Fitting.make(**about["fitting"])
+        if (counted := tensors.pop(saved.FREQUENCIES, None)) is not None:
+            self.frequencies = Frequencies.from_tensor(counted, len(self.names))
+        store, device = self.store, self.store.keys.device
+        store.keys = nn.Parameter(torch.empty_like(tensors["keys"]), self.options.learned)
+        store.masks = torch.empty_like(tensors["masks"])
+        store.load_state_dict(tensors)
+        store.to(device)
 
 
 def _memories(block: nn.Module) -> list[Any]:

@@ -5,6 +5,7 @@ Shapes: N documents, D width, K size of a representation.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,7 +14,8 @@ from torch import Tensor
 from mnemoscope.core.seeds import derive
 from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface.texts import Documents
-from mnemoscope.memories.documents.entries import SHINGLE, project, starting_keys, tfidf
+from mnemoscope.memories.documents.entries import project, starting_keys
+from mnemoscope.memories.documents.tfidf import SHINGLE, Frequencies, tfidf
 
 if TYPE_CHECKING:
     from mnemoscope.huggingface.documents.memory import DocumentMemory
@@ -23,15 +25,30 @@ def first_keys(memory: DocumentMemory, given: Documents) -> Tensor:
     """Representations (N, K) of documents that join those the memory has."""
     options = memory.options
     match options.start:
-        case "tfidf":
-            return tfidf(list(given.ids.values()), options.key_dim, options.seed)
-        case "shingles":
-            return tfidf(list(given.ids.values()), options.key_dim, options.seed, SHINGLE)
+        case "tfidf" | "shingles":
+            return _tfidf(memory, given)
         case "hidden":
             return project(_mean_hidden(memory, given), options.key_dim, options.seed)
     seed = derive(options.seed, "keys", len(memory.names))
     generator = torch.Generator().manual_seed(seed)
     return starting_keys(len(given), options.key_dim, options.start, generator)
+
+
+def _tfidf(memory: DocumentMemory, given: Documents) -> Tensor:
+    """TF-IDF (N, K) among all documents of the memory, which counts the new ones from now on."""
+    options, texts = memory.options, list(given.ids.values())
+    known = memory.frequencies
+    if known is None:
+        known = Frequencies(SHINGLE if options.start == "shingles" else 1)
+        if memory.names:
+            warnings.warn(
+                "this memory was saved without document frequencies, by an older version: a "
+                "newcomer is placed by the words of its own text alone; fit the documents again",
+                stacklevel=5,
+            )
+            return tfidf(texts, known.plus(texts), options.key_dim, options.seed)
+    memory.frequencies = known.plus(texts)
+    return tfidf(texts, memory.frequencies, options.key_dim, options.seed)
 
 
 def _mean_hidden(memory: DocumentMemory, given: Documents) -> Tensor:

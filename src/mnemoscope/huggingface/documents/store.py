@@ -69,15 +69,6 @@ class DocumentStore(nn.Module):
             )
             self.masks = torch.cat((self.masks, masks[before:].to(device)))
 
-    def shrink(self, place: int) -> None:
-        """Drop one representation, and the values of entries that no other document can open."""
-        keep = [index for index in range(len(self.keys)) if index != place]
-        self.keys = nn.Parameter(self.keys.data[keep], requires_grad=self.options.learned)
-        self.masks = self.masks[keep] if len(self.masks) else self.masks
-        with torch.no_grad():
-            closed = (self.selection() == 0).all(0) if keep else torch.ones_like(self.values[0]) > 0
-            self.values[:, closed] = 0
-
     def selection(self) -> Tensor:
         """How far every document opens every entry, (N, E)."""
         return self.masks if self.options.control != "none" else self.chosen(self.keys)

@@ -1,4 +1,4 @@
-"""Train a long-term memory on long texts, and measure what it is worth, window by window.
+"""Train a long-term memory on long texts, and measure how much loss it saves, window by window.
 
 Shapes: R rows, T tokens, W windows.
 """
@@ -6,8 +6,10 @@ Shapes: R rows, T tokens, W windows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,8 +21,10 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.progress import progress
 from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface.config import InfiniteFitting
+from mnemoscope.huggingface.infinite.hidden_states import states_below
+from mnemoscope.huggingface.infinite.pasts import exchanged, without
+from mnemoscope.huggingface.infinite.streams import stretches
 from mnemoscope.huggingface.loading import check_ids
-from mnemoscope.huggingface.texts import PER_TOKEN, first_ids
 from mnemoscope.memories.state import StreamState
 
 if TYPE_CHECKING:
@@ -30,80 +34,71 @@ Floats = NDArray[np.float64]
 RESAMPLED = 1000
 
 
-def lanes(tokens: Any, rows: int) -> Tensor:
-    """Cut one long text into ``rows`` streams of equal length, (R, T)."""
-    ids = torch.as_tensor(tokens)
-    if ids.dim() != 1 or rows < 1:
-        raise UserError(f"one text is cut into streams, not {tuple(ids.shape)} into {rows}")
-    if len(ids) < 2 * rows:
-        raise UserError(
-            f"the text has {len(ids)} tokens, too few to be read as {rows} streams: give a longer "
-            "one, or lower rows"
-        )
-    return ids[: len(ids) // rows * rows].view(rows, -1).long()
+@dataclass(frozen=True)
+class Learner:
+    """What learns, and the lowest block that it is in."""
+
+    module: nn.Module
+    lowest: int
 
 
-def streams_of(texts: Sequence[str], tokenizer: Any, rows: int, most: int) -> Tensor:
-    """Cut texts into ``rows`` streams (R, T), of which training will read ``most`` tokens each.
+def fit(
+    memory: InfiniteMemory,
+    texts: Sequence[Tensor],
+    rows: int,
+    options: InfiniteFitting,
+    learner: Learner | None = None,
+) -> list[float]:
+    """Read texts (T,), ``rows`` side by side, and learn; returns the cross-entropy of every step.
 
-    Of texts that are far longer, every stream is the beginning of its share, and the rest is not
-    even cut into tokens.
-    """
-    if sum(map(len, texts)) <= PER_TOKEN * rows * most:
-        return lanes([token for text in texts for token in first_ids(tokenizer, text)], rows)
-    joined = "\n".join(texts)
-    size = len(joined) // rows
-    streams = [
-        first_ids(tokenizer, joined[row * size : (row + 1) * size], most) for row in range(rows)
-    ]
-    return torch.tensor([stream[: min(map(len, streams))] for stream in streams])
-
-
-def fit(memory: InfiniteMemory, streams: Tensor, options: InfiniteFitting) -> list[float]:
-    """Read streams (R, T) window by window and learn; returns the loss of every step.
-
-    The past is carried from step to step and begins anew with the streams.
+    What the signals ask for beside it (``kl``) is learnt too, but not in what is returned. The past
+    is carried from step to step and begins anew with every text. What learns is the memory, or else
+    the ``learner``.
     """
     device = next(memory.base.parameters()).device
-    check_ids("the model", streams, parts.words_of(memory.base))
     stretch = memory.options.window * options.tbptt
-    if streams.dim() != 2 or streams.shape[1] < stretch + 1:
+    for text in texts:
+        check_ids("the model", text, parts.words_of(memory.base))
+    if max(map(len, texts), default=0) < stretch + 1:
         raise UserError(
-            f"streams of shape {tuple(streams.shape)} are too short: {stretch + 1} tokens are "
-            "needed in each"
+            f"the longest of {len(texts)} texts is too short: with window="
+            f"{memory.options.window} and tbptt={options.tbptt}, {stretch + 1} tokens are needed; "
+            "give more text, or a smaller window"
         )
-    options.check(memory.options)
-    trained = {weight: weight.requires_grad for weight in memory.base.parameters()}
-    memory.base.requires_grad_(options.learn == "all")
-    weights = [weight for weight in memory.parameters() if weight.requires_grad]
-    streams, losses = streams.to(device), []
+    if learner is None:
+        options.check(memory.options)
+        learner = Learner(memory.readers, min(memory.reading_layers, default=0))
+    kept = states_below(memory, texts, rows, learner.lowest, options)
+    losses: list[float] = []
     state: StreamState | None = None
-    try:
+    with parts.put_back(memory), progress("infinite", options.steps, silent=options.silent) as show:
+        learner.module.train()
+        memory.requires_grad_(options.learn == "all")
+        learner.module.requires_grad_(True)
+        known = {*memory.parameters(), *learner.module.parameters()}
+        weights = [weight for weight in known if weight.requires_grad]
         # Transformer-XL's memory has no weights of its own: there is nothing to be trained.
         optimizer = torch.optim.AdamW(weights, lr=options.lr, weight_decay=0.0) if weights else None
-        with progress("infinite", options.steps, silent=options.silent) as show:
-            start = 0
-            for step in range(options.steps):
-                if start + stretch + 1 > streams.shape[1]:
-                    start, state = 0, None
-                tokens = streams[:, start : start + stretch]
-                targets = streams[:, start + 1 : start + stretch + 1]
-                out = memory(tokens, state)
-                state, start = out.state.detach(), start + stretch
-                loss = F.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten())
-                if not bool(loss.isfinite()):
-                    raise UserError(f"the loss is {float(loss.detach())} at step {step}: lower lr")
-                # The first window of a stream has no past to learn to read.
-                if loss.requires_grad and optimizer is not None:
-                    optimizer.zero_grad()
-                    torch.autograd.backward(loss)
-                    nn.utils.clip_grad_norm_(weights, 1.0)
-                    optimizer.step()
-                losses.append(float(loss.detach()))
-                show(step + 1, f"loss {losses[-1]:.3f}")
-    finally:
-        for weight, trainable in trained.items():
-            weight.requires_grad_(trainable)
+        read = islice(stretches(texts, rows, stretch), options.steps)
+        for step, one in enumerate(read):
+            if state is not None:
+                state = None if bool(one.starts.all()) else state.reset(one.starts)
+            with kept.of(one, stretch) if kept else nullcontext():
+                out = memory(one.tokens.to(device), state)
+            state = out.state.detach()
+            loss = F.cross_entropy(
+                out.logits.float().flatten(0, 1), one.targets.to(device).flatten()
+            )
+            if not bool(loss.isfinite()):
+                raise UserError(f"the loss is {float(loss.detach())} at step {step}: lower lr")
+            # The first window of a text has no past to learn to read.
+            if loss.requires_grad and optimizer is not None:
+                optimizer.zero_grad()
+                torch.autograd.backward(sum(out.losses.values(), loss))
+                nn.utils.clip_grad_norm_(weights, 1.0)
+                optimizer.step()
+            losses.append(float(loss.detach()))
+            show(step + 1, f"loss {losses[-1]:.3f}")
     return losses
 
 
@@ -111,62 +106,65 @@ def fit(memory: InfiniteMemory, streams: Tensor, options: InfiniteFitting) -> li
 class MemoryWorth:
     """Loss per token (R, W, T) of every token of every window but the first.
 
-    NaN where a text has ended; the first token of a window is not counted, because with no past
+    NaN where a text has ended; the first token of a window is not counted, because with no state
     nothing predicts it.
 
-    own    after all that came before
-    none   every window by itself: the past is blanked
-    other  after what came before in another text; NaN when there is none
+    own    with the state of all that came before
+    none   every window by itself, with a fresh state; where the model's own attention reads the
+           past (`joint`, `sinks`), with the window before
+    other  with the state of another text, likewise; NaN where there is none
     """
 
     own: Floats
     none: Floats
     other: Floats
 
+    @property
+    def windows(self) -> NDArray[np.bool_]:
+        """The windows that every number is a mean over, (R, W): those read with all states.
+
+        With one text alone there is no other state, and these are all windows.
+        """
+        read, other = (np.asarray(np.isfinite(one).all(2)) for one in (self.own, self.other))
+        return read & other if other.any() else read
+
     def gain(self, over: str = "none") -> tuple[float, float, float]:
-        """Nats per token that the own past saves over none or another's, with a 95 % interval.
+        """Nats per token that the own state saves over none or another's, with a 95 % interval.
 
         Windows are drawn anew for the interval, all their tokens together.
         """
-        saved: Floats = (getattr(self, over) - self.own).mean(2)
-        saved = saved[np.isfinite(saved)]
-        if not saved.size:
-            return (np.nan, np.nan, np.nan)
+        saved: Floats = (getattr(self, over) - self.own)[self.windows].mean(1)
         drawn = np.random.default_rng(0).integers(saved.size, size=(RESAMPLED, saved.size))
         low, high = np.quantile(saved[drawn].mean(1), (0.025, 0.975))
         return float(saved.mean()), float(low), float(high)
 
     def by_position(self) -> dict[str, Floats]:
-        """Mean loss at each position of a window, (T,), under the three pasts."""
+        """Mean loss at each position of a window, (T,), with the three states."""
         three = {"own": self.own, "none": self.none, "other": self.other}
-        return {name: _mean(losses, (0, 1)) for name, losses in three.items()}
+        return {name: losses[self.windows].mean(0) for name, losses in three.items()}
 
     def __str__(self) -> str:
-        three = {"own past": self.own, "none": self.none, "another's": self.other}
-        said = [f"{name} {float(_mean(losses, None)):.4f}" for name, losses in three.items()]
-        lines = [", ".join(said) + " nats per token"]
-        for over, name in (("none", "none"), ("other", "another's")):
-            mean, low, high = self.gain(over)
-            if np.isfinite(mean):
-                lines.append(f"gain over {name}: {mean:+.4f} ({low:+.4f} to {high:+.4f})")
+        means = {name: float(losses.mean()) for name, losses in self.by_position().items()}
+        count = int(self.windows.sum())
+        lines = [f"mean loss of {count} windows, in nats per token, after reading"]
+        said = {"own": "their own text", "none": "nothing", "other": "another text"}
+        for name, words in said.items():
+            if np.isnan(means[name]):
+                lines.append(f"  {words:<15} there is one text only: give a second one")
+                continue
+            line = f"  {words:<15} {means[name]:.4f}"
+            if name != "own":
+                gain, low, high = self.gain(name)
+                line += f"   the own text saves {gain:+.4f} (95 %: {low:+.4f} to {high:+.4f})"
+                line += ", not distinguishable from 0" if low <= 0 <= high else ""
+            lines.append(line)
         return "\n".join(lines)
 
 
-def _mean(values: Floats, axes: tuple[int, int] | None) -> Any:
-    """The mean of all that is there; NaN, without a warning, where nothing is."""
-    there = np.isfinite(values)
-    total = np.where(there, values, 0).sum(axis=axes)
-    count = there.sum(axis=axes)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
 @torch.no_grad()
-def worth(
-    memory: InfiniteMemory, texts: Sequence[Sequence[int]] | Tensor, silent: bool = False
-) -> MemoryWorth:
-    """Read whole texts side by side, each from its beginning to its end."""
+def worth(memory: InfiniteMemory, rows: Sequence[Tensor], silent: bool = False) -> MemoryWorth:
+    """Read whole texts side by side, token ids each, from their beginnings to their ends."""
     window, device = memory.options.window, next(memory.base.parameters()).device
-    rows = [torch.as_tensor(text).long() for text in texts]
     for row in rows:
         check_ids("the model", row, parts.words_of(memory.base))
     counts = [len(row) // window for row in rows]
@@ -186,14 +184,25 @@ def worth(
             state = None if state is None else state.select(going)
             out = memory(tokens, state)
             if state is not None:
+                empty, strange_state = _other_pasts(memory, state)
                 losses["own"][reading, number - 1] = _losses(out.logits, tokens)
-                losses["none"][reading, number - 1] = _losses(memory(tokens).logits, tokens)
+                losses["none"][reading, number - 1] = _losses(memory(tokens, empty).logits, tokens)
                 if len(reading) > 1:
-                    strange = memory(tokens, state.select([*range(1, len(reading)), 0]))
+                    strange = memory(tokens, strange_state)
                     losses["other"][reading, number - 1] = _losses(strange.logits, tokens)
             state = out.state
             show(number + 1, "")
     return MemoryWorth(**losses)
+
+
+def _other_pasts(
+    memory: InfiniteMemory, state: StreamState
+) -> tuple[StreamState | None, StreamState]:
+    """No past, and another text's; where attention reads it, the window before stays."""
+    if memory.slot_plans:
+        window = memory.options.window
+        return without(state, window, memory.options.sinks), exchanged(state, window)
+    return None, state.select([*range(1, state.batch), 0])
 
 
 def _losses(logits: Tensor, tokens: Tensor) -> Floats:

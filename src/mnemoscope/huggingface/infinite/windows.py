@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface.infinite.slots import SlotState
 from mnemoscope.memories.infinite.signal import ContinuousState
 from mnemoscope.memories.state import State
 
@@ -34,12 +35,14 @@ class WindowLayerState(State):
     keys, values  (R, H, S, E)  of the window so far, as the model caches them
     inputs        (R, T, D)     what the attention was given in this window; None if it reads none
     signal                      all windows before; None if it reads none
+    slots                       what its own attention reads of them; None if it reads none
     """
 
     keys: Tensor
     values: Tensor
     inputs: Tensor | None = None
     signal: ContinuousState | None = None
+    slots: SlotState | None = None
 
 
 @dataclass(frozen=True)
@@ -172,9 +175,9 @@ def cache_of(pasts: Sequence[WindowLayerState], length: int) -> Any:
     return cache
 
 
-def pairs_of(cache: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    """Keys and values of every block after a call."""
-    for layer in cache.layers:
+def pairs_of(cache: Any, run: range) -> Iterator[tuple[Tensor, Tensor]]:
+    """Keys and values after a call, of every block that was run in it."""
+    for layer in cache.layers[run.start : run.stop]:
         if getattr(layer, "keys", None) is None or layer.keys.dim() != 4:
             raise UserError("the model keeps something else than keys and values of its tokens")
         yield layer.keys, layer.values

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from mnemoscope.activations.capture import capture
 from mnemoscope.core.arrays import Floats, Ints
@@ -44,20 +45,11 @@ class Alignment(PairLens):
             raise UserError(
                 "alignment needs a translator with attention: a model with one vector has none"
             )
-        (read,), (said,) = encode(translator.source, [source]), encode(translator.target, [target])
-        begun = np.append(translator.target.size, said[:-1])
-        with evaluating(model), torch.no_grad(), capture(model, "layers.*alignment") as seen:
-            model(
-                torch.from_numpy(begun)[None].to(translator.device),
-                model.encode(*pad([read], translator.device)),
-            )
-        layers = [weights[0].double().mean(0).cpu().numpy() for weights in seen.values()]
-        weights = np.stack(layers)
-        self._last = (
-            token_names(translator.source, read),
-            token_names(translator.target, said),
-            weights,
-        )
+        with torch.no_grad(), capture(model, "layers.*alignment") as seen:
+            read, said, _ = forced(translator, source, target)
+        weights = np.stack([one[0].double().mean(0).cpu().numpy() for one in seen.values()])
+        names = token_names(translator.source, read), token_names(translator.target, said)
+        self._last = (*names, weights)
         self._sharp.append(weights.max(2).sum(1))
         self._even += len(said) / len(read)
         self._said.append(len(said))
@@ -71,6 +63,16 @@ class Alignment(PairLens):
         return AlignmentResult(
             *self._last, sums.sum(0) / said, standard_error(each), self._even / said, len(sums)
         )
+
+
+def forced(translator: Translator, source: str, target: str) -> tuple[Ints, Ints, Tensor]:
+    """Read a source and say a target: token ids of both, and the logits (T, V) of what is said."""
+    model, device = translator.model, translator.device
+    (read,), (said,) = encode(translator.source, [source]), encode(translator.target, [target])
+    begun = np.append(translator.target.size, said[:-1])
+    with evaluating(model):
+        state = model.encode(*pad([read], device))
+        return read, said, model(torch.from_numpy(begun)[None].to(device), state).logits[0]
 
 
 def token_names(vocabulary: Vocabulary, ids: Ints) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ Shapes: L layers, B rows, H heads, T tokens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -46,8 +48,11 @@ class AttentionMaps(NativeLens):
             raise UserError(f"{length} tokens are too many to draw a map of; give {LONGEST}")
         with evaluating(model), torch.no_grad(), capture(model, "layers.*.attention.maps") as seen:
             model(tokens)
-        maps = [seen[f"layers.{n}.attention.maps"].mean(1) for n in range(len(layers))]
-        weights = torch.stack(maps, 1).double().cpu().numpy()  # (B, L, T, T)
+        maps = [seen[f"layers.{n}.attention.maps"] for n in range(len(layers))]
+        self.see_heads(maps)
+        weights = (
+            torch.stack([one.mean(1) for one in maps], 1).double().cpu().numpy()
+        )  # (B, L, T, T)
         if self._distances and self._sum.shape != weights.shape[1:]:
             raise UserError(
                 f"layers and tokens are {weights.shape[1:3]} here and were {self._sum.shape[:2]} "
@@ -60,6 +65,9 @@ class AttentionMaps(NativeLens):
         self._even = (np.stack(spread) * apart).sum(2).mean(1)
         self._distances.append((weights * apart).sum(3).mean(2))
         self._sum = self._sum + weights.sum(0)
+
+    def see_heads(self, maps: Sequence[Tensor]) -> None:
+        """Look at maps (B, H, T, T) of all layers before heads are averaged."""
 
     def check_layers(self, model: SequenceModel) -> list[SparseAttention]:
         """The attention of every layer, or `UserError` where it is not sparse."""

@@ -13,12 +13,14 @@ from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.lenses.lens import Part, Records, Result, TextOptions, records
-from mnemoscope.plots.figure import Plot, heatmap
+from mnemoscope.plots.figure import Plot, Series, bars, heatmap
 from mnemoscope.plots.images import slider
-from mnemoscope.report.document import Figure, Table
+from mnemoscope.report.document import Figure, Finding, finding
 
 # A map has T² numbers a layer: beyond this the lens would hold gigabytes.
 LONGEST = 4096
+# Between which quantiles texts count: 80 % of them.
+BAND = (0.1, 0.9)
 
 
 class AttentionMapsOptions(TextOptions):
@@ -43,8 +45,8 @@ class AttentionMapsResult(Result):
     even: Floats
 
     def table(self) -> Records:
-        """One row per layer: how far back attention goes, and how far even attention would."""
-        low, high = np.quantile(self.distances, (0.1, 0.9), axis=0)
+        """One row per layer: how far back attention lies, and uniform attention would."""
+        low, high = np.quantile(self.distances, BAND, axis=0)
         return records(
             {"layer": range(1, len(self.patterns) + 1)},
             {
@@ -80,30 +82,63 @@ class AttentionMapsResult(Result):
         pixels[:, :position] = self.weights[:, position, 1 : position + 1]
         return pixels.reshape(-1, *shape)
 
-    def parts(self) -> list[Part]:
-        """How far back attention goes, then the maps themselves."""
-        rows = self.table()
-        far = max(rows, key=lambda row: float(row["distance"]))
-        columns = ["layer", "pattern", "distance", "low", "high", "even"]
-        layer, pattern = self.weights.shape[0] - 1, self.patterns[-1]
-        top = self.weights[layer].mean(0)
-        mass = [{"layer": layer + 1, "key": j, "mean mass": float(m)} for j, m in enumerate(top)]
-        return [
-            f"{len(self.distances)} texts of {self.weights.shape[1]} tokens. Attention "
-            f"goes farthest back in layer {far['layer']} ({far['pattern']}): "
-            f"{far['distance']:.1f} tokens in the mean; attention that is even over all "
-            f"that may be seen there would go back {far['even']:.1f}.",
-            Table(
+    def finding(self) -> Finding:
+        """In how many layers attention differs from uniform attention, and where most."""
+        mean, count = self.distances.mean(0), len(self.patterns)
+        low, high = np.quantile(self.distances, BAND, axis=0)
+        near, far = int((high < self.even).sum()), int((low > self.even).sum())
+        most = int(np.abs(mean / np.maximum(self.even, 1e-300) - 1).argmax())
+        texts = len(self.distances)
+        of_texts = f" (80 % of {texts} texts: {low[most]:.1f} to {high[most]:.1f})"
+        if texts == 1:
+            said = (
+                "One text was read, so whether attention differs from uniform attention is not "
+                "judged."
+            )
+        elif near + far:
+            layers = f"of {count} layer{'s' if count > 1 else ''}"
+            nearer = f"stays nearer in {near} {layers}" if near else ""
+            farther = f"reaches farther back in {far} {layers}" if far else ""
+            said = (
+                f"Attention {' and '.join(filter(None, (nearer, farther)))} than uniform attention "
+                "over the same pattern would."
+            )
+        else:
+            said = (
+                "In no layer is the distance of attention distinguishable from that of uniform "
+                "attention over the same pattern."
+            )
+        labels = [f"{n} ({pattern})" for n, pattern in enumerate(self.patterns, start=1)]
+        return finding(
+            said,
+            f"The difference is largest in layer {labels[most]}: attention lies {mean[most]:.1f} "
+            f"tokens back on average{of_texts if texts > 1 else ''}, uniform attention would lie "
+            f"{self.even[most]:.1f} back.",
+            figure=Figure(
                 "Distance by layer",
-                columns,
-                [[row[column] for column in columns] for row in rows],
-                "Tokens, weighted by attention mass; low and high: 80 % of the texts.",
+                bars(
+                    [
+                        Series("attention", labels, mean, low, high),
+                        Series("uniform attention over the same pattern", labels, self.even),
+                    ],
+                    "layer",
+                    "tokens back, weighted by attention",
+                ),
+                f"{texts} texts of {self.weights.shape[1]} tokens; whiskers: 80 % of the texts.",
+                self.table(),
             ),
+        )
+
+    def parts(self) -> list[Part]:
+        """The maps themselves."""
+        layer = len(self.weights)
+        mass = self.weights[-1].mean(0)
+        return [
             Figure(
                 "Attention maps",
                 self.figure(),
                 "Mean over texts and heads, one layer at a time. In the data: mean mass "
-                f"that keys of layer {layer + 1} ({pattern}) receive.",
-                mass,
+                f"that keys of layer {layer} ({self.patterns[-1]}) receive.",
+                records({"layer": [layer], "key": range(len(mass))}, {"mean mass": mass}),
             ),
         ]

@@ -21,22 +21,30 @@ LARGEST = 4
 
 
 class Quota:
-    """Give every group the same number of samples, spread over the whole stream."""
+    """Give every group the same number of samples, spread evenly over the whole stream."""
 
     def __init__(self, groups: Groups, samples: int, seed: int = 0) -> None:
         if samples < 4:
             raise UserError(f"a group needs at least 4 samples, not {samples}")
         self.samples = samples
         self.taken = np.zeros(len(groups.names), dtype=np.int64)
-        # Half as many again as needed, since some batches have fewer than their share.
-        self.rate = np.minimum(1.5 * samples / np.maximum(groups.counts, 1), 1.0)
+        self._left = groups.counts.astype(np.float64)
         self._rng = np.random.default_rng(seed)
 
-    def take(self, group: int, candidates: Ints) -> Ints:
-        """Which of the candidates count, as long as there is room."""
-        drawn = candidates[self._rng.random(len(candidates)) < self.rate[group]]
-        chosen: Ints = drawn[: self.samples - int(self.taken[group])]
-        self.taken[group] += len(chosen)
+    def take(self, group: int, candidates: Ints, left: float | None = None) -> Ints:
+        """Which of the candidates count: as large a part of the room as they are of all ``left``.
+
+        By default ``left`` is what the groups' counts say is still to come. Filled to the last
+        sample by the last candidates, like Knuth's selection sampling (algorithm S).
+        """
+        if left is None:
+            left = self._left[group]
+            self._left[group] -= len(candidates)
+        room = int(self.samples - self.taken[group])
+        share = len(candidates) / max(left, len(candidates), 1)
+        number = min(int(room * share + self._rng.random()), len(candidates))
+        chosen: Ints = np.sort(self._rng.choice(candidates, number, replace=False))
+        self.taken[group] += number
         return chosen
 
     def full(self, group: int) -> bool:

@@ -8,12 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
+from mnemoscope.lenses.extremes import Extremes, band, differences
 from mnemoscope.lenses.lens import MOST_TOKENS, Part, Records, Result, SiteOptions, by_site, records
-from mnemoscope.plots.figure import Plot
-from mnemoscope.report.document import Figure
+from mnemoscope.lenses.similarity.result import enough, warnings
+from mnemoscope.plots.figure import Plot, Reference
+from mnemoscope.report.claims import Claim
+from mnemoscope.report.document import Figure, Finding, finding
+
+# Share by which distances of two groups must differ.
+LEAST = 0.1
+# A null so many times as large as all distances is not drawn to scale with them.
+FAR = 3
 
 
 class GroupedOptions(SiteOptions):
@@ -71,27 +80,78 @@ class GroupedResult(Result):
         )
 
     def figure(self) -> Plot:
-        """One line a group, with twice the standard error as band."""
+        """One line a group, with twice the standard error as band, and the null."""
         curves = {
-            group: (value, value - 2 * error, value + 2 * error)
+            group: band(value, error)
             for group, value, error in zip(self.groups, self.distance, self.error, strict=True)
         }
-        return by_site(curves, self.steps, "", f"{self.what} (PWCCA distance)")
+        random, top = float(self.null.mean()), float((self.distance + 2 * self.error).max())
+        # Small distances are not pressed flat for a null that the legend tells as well.
+        span = (-0.05 * top, 1.1 * top) if random > FAR * top else None
+        return by_site(
+            curves,
+            self.steps,
+            "",
+            f"{self.what} (PWCCA distance)",
+            references=[Reference(random, f"null: paired at random ({random:.2g})")],
+            y_range=span,
+        )
+
+    def extremes(self) -> Extremes:
+        """Of the groups, in the mean over steps; of one group alone, of its steps."""
+        # All steps are those of the same tokens: in their mean, errors do not cancel.
+        mean, error, names = self.distance.mean(1), self.error.mean(1), self.groups
+        if len(self.groups) == 1:
+            mean, error, names = self.distance[0], self.error[0], self.steps
+        return Extremes(names, *band(mean, error), LEAST * float(mean.min()))
+
+    def claim(self) -> Claim:
+        """Whether one group has more than another at every step, beyond two standard errors."""
+        mean = self.distance.mean(1)
+        most, least = int(mean.argmax()), int(mean.argmin())
+        low = self.distance[least]
+        noise = 2 * np.hypot(self.error[most], self.error[least])
+        apart = (self.distance[most] - low - noise) / np.where(low > 0, low, np.nan)
+        return Claim(
+            f"{self.groups[most]} has more {self.what} than {self.groups[least]} at every step",
+            apart,
+            LEAST,
+            "of the smaller, two standard errors taken off",
+            (enough(self.per_dimension),),
+        )
+
+    def finding(self) -> Finding:
+        """Which group has most and which least; of one group alone, at which step."""
+        ends, several = self.extremes(), len(self.groups) > 1
+        seen = ends.claim("", gates=(enough(self.per_dimension),)).verdict == "seen"
+        kind = {"frequency": "for frequency", "tag": "for the tag"}
+        random = f"Tokens paired at random would give {self.null.mean():.3g}"
+        if (self.distance + 2 * np.nan_to_num(self.error) >= self.null).any():
+            random += ", from which some of these are not distinguishable"
+        caption = (
+            "Bands: two standard errors, from leaving out a quarter of the batches at a time. "
+            "Null: what the same tokens would give if they were paired at random."
+        )
+        caption += " Rank 1 is the most frequent token." if self.by == "frequency" else ""
+        return finding(
+            ends.sentence(
+                f"the {self.what} (PWCCA distance{', mean over layers' if several else ''})",
+                "Groups of tokens" if several else "Layers",
+                kind.get(self.by, "for") if several else "at",
+                seen,
+            ),
+            f"{random}.",
+            *warnings(self.per_dimension),
+            figure=Figure(
+                f"{self.what.capitalize()} by {self.by}", self.figure(), caption, self.table()
+            ),
+        )
 
     def parts(self) -> list[Part]:
-        """One figure, and the groups that were too small for it."""
+        """How many tokens there were, and whether the order holds at every step."""
         left_out = ", ".join(f"{group} ({count})" for group, count in self.left_out.items())
-        mean = self.distance.mean(1)
-        most, least = self.groups[int(mean.argmax())], self.groups[int(mean.argmin())]
-        caption = "Band: two standard errors."
-        caption += " Rank 1 is the most frequent token." if self.by == "frequency" else ""
-        title = f"{self.what.capitalize()} by {self.by}"
         return [
-            f"{self.samples} tokens of every group, {self.per_dimension:.1f} for each "
-            "dimension. "
-            + (f"Groups with fewer tokens were left out: {left_out}." if left_out else ""),
-            f"The most {self.what} is that of {most} ({mean.max():.4f} in the mean over "
-            f"layers), the least that of {least} ({mean.min():.4f}); paired at random: "
-            f"{self.null.mean():.4f}.",
-            Figure(title, self.figure(), caption, self.table()),
+            f"{self.samples} tokens of every group, {self.per_dimension:.1f} for each dimension."
+            + (f" Groups with fewer tokens were left out: {left_out}." if left_out else ""),
+            *([differences([self.claim()])] if len(self.groups) > 1 else []),
         ]

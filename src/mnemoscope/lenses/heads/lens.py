@@ -22,6 +22,7 @@ from mnemoscope.activations.attention_inputs import (
 from mnemoscope.activations.fixed_length import FixedLengthTexts, by_position, cut
 from mnemoscope.activations.hooks import Seen, watch
 from mnemoscope.activations.weights import HeadWeights, head_weights
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.heads.components import components, periods
 from mnemoscope.lenses.heads.factors import factor, paper_shift
@@ -31,11 +32,11 @@ from mnemoscope.lenses.heads.result import (
     Components,
     HeadsOptions,
     HeadsResult,
-    PaperShift,
     PositionOptions,
     Rotary,
 )
 from mnemoscope.lenses.heads.score_decomposition import decompose
+from mnemoscope.lenses.heads.summary import ShiftByR, strongest
 from mnemoscope.lenses.heads.sums import LayerSums
 from mnemoscope.lenses.inputs import FixedLength, FixedLengthLens
 from mnemoscope.lenses.positions.frequencies import window_size
@@ -165,7 +166,7 @@ class Heads(PositionLens):
     @torch.no_grad()
     def explain(self) -> None:
         """Read a few texts again, now that means are known, and part words from positions."""
-        means = {n: (one.mean("q"), one.mean("k")) for n, one in self.layers.items()}
+        means = self.means()
         found: dict[int, list[Tensor]] = {number: [] for number in means}
 
         def take(captured: AttentionInputs) -> None:
@@ -183,6 +184,10 @@ class Heads(PositionLens):
         """Mean queries and keys by position, each (H, T, E), by layer."""
         return {n: (one.mean("q"), one.mean("k")) for n, one in self.layers.items()}
 
+    def variances(self) -> dict[int, tuple[Tensor, Tensor]]:
+        """Variances of queries and keys over all tokens, each (H,), by layer."""
+        return {n: (one.variance("q"), one.variance("k")) for n, one in self.layers.items()}
+
     def result(self) -> HeadsResult:
         """What was seen so far."""
         if not self.layers:
@@ -193,7 +198,7 @@ class Heads(PositionLens):
         arrays = _stacked([self._layer(layer, near) for layer in layers])
         explained = np.array([self.shares[n].numpy() for n in sorted(self.layers)])  # (L, 7, H)
         whole = np.maximum(explained[:, -1], 1e-300)
-        result = HeadsResult(
+        return HeadsResult(
             model=self.reader.name,
             texts=count,
             positions=self.fixed.positions,
@@ -203,14 +208,13 @@ class Heads(PositionLens):
             components=self._components(),
             rotary=self._rotary(layers, count),
             without=self._without,
-            paper=[],
+            paper=self._paper(arrays["relative"]),
             **arrays,
         )
-        result.paper.extend(self._paper(result))
-        return result
 
     def _layer(self, layer: LayerSums, near: Any) -> dict[str, Any]:
         offsets, count = layer.offsets, layer.queries.count
+        visible = near & (offsets.counts > 0).numpy()
         queries, keys = layer.mean("q"), layer.mean("k")
         mean = layer.scores / count
         energy = (layer.energy / count).clamp(min=1e-300)
@@ -236,7 +240,7 @@ class Heads(PositionLens):
                 explained / position.square().sum((1, 2)).clamp(min=1e-300)
             ).numpy(),
             "delay": delay,
-            "lag": lags(*halves, self.size, self._visible(offsets, near)),
+            "lag": lags(*halves, self.size, offsets.offsets[visible].astype(np.float64)),
             "coherence": coherence,
             "coherence_null": np.mean(null, 0),
             "measured": measured,
@@ -244,11 +248,6 @@ class Heads(PositionLens):
             "flat": flat[0],
             "fit": 1 - apart / np.maximum(spread, 1e-300),
         }
-
-    def _visible(self, offsets: Offsets, near: Any) -> Any:
-        """Offsets within reach at which anybody can look."""
-        seen = near & (offsets.counts > 0).numpy()
-        return offsets.offsets[seen].astype(np.float64)
 
     def _components(self) -> Components | None:
         if not self.weights:
@@ -270,15 +269,15 @@ class Heads(PositionLens):
         relative, null, share = (np.array([one[which] for one in found]) for which in range(3))
         return Rotary(relative, null, rotary[0].periods, share)
 
-    def _paper(self, result: HeadsResult) -> list[PaperShift]:
+    def _paper(self, relative: Floats) -> list[ShiftByR]:
         """Only for plain weights: what rotary positions turn has no fixed R."""
-        if not self.weights or result.rotary is not None:
+        if not self.weights or any(one.rotary is not None for one in self.layers.values()):
             return []
         shifts = []
-        for layer, head in result.strongest(self.paper):
+        for layer, head in strongest(relative, self.paper):
             weights, inputs = self.weights[layer], self.layers[layer].inputs.mean()
             found = paper_shift(weights.query[head, :-1], weights.key[head, :-1], inputs)
-            shifts.append(PaperShift(layer, head, found))
+            shifts.append(ShiftByR(layer, head, found))
         return shifts
 
 

@@ -13,10 +13,17 @@ from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
-from mnemoscope.lenses.heads.page import heads_section
-from mnemoscope.lenses.heads.summary import summary
+from mnemoscope.lenses.heads.page import (
+    RELATIVE,
+    by_head,
+    by_offset,
+    heads_section,
+    led,
+    relative_sentences,
+)
+from mnemoscope.lenses.heads.summary import HeadScores, HeadsSummary, ShiftByR, strongest, whole
 from mnemoscope.lenses.lens import MOST, Records, Result, TextOptions, records
-from mnemoscope.plots.figure import Plot, Series, heatmap, lines
+from mnemoscope.plots.figure import Plot
 from mnemoscope.report.document import Section
 
 TERMS = (
@@ -85,54 +92,15 @@ class Rotary:
 
 
 @dataclass(frozen=True, eq=False)
-class PaperShift:
-    """The shift of a head by the paper's R, for several equally good bases of the null space."""
-
-    layer: int
-    head: int
-    shifts: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class HeadsResult(Result):
-    """All (L, H) unless said; offsets are i − j, positive = looking back.
-
-    relative            share of the energy of row-centred scores that a function of i − j explains
-    relative_null       the same with the scores of each row shuffled
-    position_relative   the same share of what positions alone would score
-    delay               offset that the waves of queries and keys prefer, by their cross-spectrum
-    lag                 the offset at which they match best, all frequencies together
-    coherence           0 to 1: how far keys are the queries' waves, shifted; and its null
-    measured            (L, H, R) mean attention by offset, among positions that are kept
-    predicted           (L, H, R) the same from the relative part of the position scores alone
-    flat                (L, R) the same if all scores were equal: who only looks back sees more of
-                        what is near
-    fit                 R² of predicted against measured: 0 is as good as flat, below is worse
-    favourite           the offset with the most attention above flat
-    terms               score decomposition: by name, share of the energy of q · k; terms are not
-                        orthogonal, so they need not sum to one
-    """
+class HeadsResult(HeadScores, Result):
+    """What was seen of the heads of one model, and what it was read off."""
 
     model: str
     texts: int
     positions: int
-    offsets: Floats
-    relative: Floats
-    relative_null: Floats
-    position_relative: Floats
-    delay: Floats
-    lag: Floats
-    coherence: Floats
-    coherence_null: Floats
-    measured: Floats
-    predicted: Floats
-    flat: Floats
-    fit: Floats
-    terms: dict[str, Floats]
-    shared: int
     components: Components | None = None
     rotary: Rotary | None = None
-    paper: list[PaperShift] = field(default_factory=list)
+    paper: list[ShiftByR] = field(default_factory=list)
     without: str = ""
 
     @property
@@ -175,40 +143,28 @@ class HeadsResult(Result):
 
     def figure(self) -> Plot:
         """Share of score energy that depends on i − j, layer × head."""
-        layers, heads = self.relative.shape
-        return heatmap(
-            self.relative, list(range(heads)), list(range(layers)), "head", "layer",
-            "share that depends on i − j", z_range=(0, 1),
-        )  # fmt: skip
+        return by_head(self.relative, "share that depends on i − j")
 
     def sections(self) -> list[Section]:
-        """One section."""
-        return [heads_section(summary(self), "")]
+        """How far scores depend on the distance; then all that was seen of heads."""
+        seen = HeadsSummary(**whole(self))
+        return led([heads_section(seen)], RELATIVE, relative_sentences(seen))
 
     def head_figure(self, layer: int, head: int) -> Plot:
         """Attention by offset of one head, measured and predicted."""
-        self._check(layer, head)
-        seen = ~np.isnan(self.measured[layer, head])
-        return lines(
-            [
-                Series(name, self.offsets[seen], values[layer, head][seen])
-                for name, values in (("measured", self.measured), ("predicted", self.predicted))
-            ]
-            + [Series("all scores equal", self.offsets[seen], self.flat[layer][seen])],
-            "offset i − j (positive = back)",
-            "mean attention",
-        )
-
-    def _check(self, layer: int, head: int) -> None:
         layers, heads = self.relative.shape
         if not (0 <= layer < layers and 0 <= head < heads):
             raise UserError(f"there are {layers} layers of {heads} heads, not {layer}, {head}")
+        curves = {
+            "measured": self.measured[layer, head],
+            "predicted": self.predicted[layer, head],
+            "all scores equal": self.flat[layer],
+        }
+        return by_offset(self.offsets, curves)
 
     def strongest(self, count: int) -> list[tuple[int, int]]:
         """The heads whose scores depend most on i − j."""
-        order = np.argsort(-self.relative.ravel(), kind="stable")[:count]
-        layers, heads = np.unravel_index(order, self.relative.shape)
-        return [(int(layer), int(head)) for layer, head in zip(layers, heads, strict=True)]
+        return strongest(self.relative, count)
 
 
 def rank_correlation(left: Floats, right: Floats, draws: int = 2000) -> tuple[float, float]:

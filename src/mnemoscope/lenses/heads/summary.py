@@ -5,40 +5,64 @@ Shapes: L layers, H heads, R offsets, P rotary pairs, J components, T positions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mnemoscope.core.arrays import Floats
+
 if TYPE_CHECKING:
     from mnemoscope.lenses.heads.result import HeadsResult
 
 Vector = tuple[float, ...]
-Matrix = tuple[Vector, ...]
-Cube = tuple[Matrix, ...]
 
-HEADS = (
-    "relative",
-    "relative_null",
-    "position_relative",
-    "delay",
-    "lag",
-    "coherence",
-    "coherence_null",
-    "favourite",
-    "fit",
-    "measured",
-    "predicted",
-    "flat",
-)
-# Heads whose components are shown.
+# Digits of a number that a page prints, and of a curve.
+DIGITS, DRAWN = 4, 3
+# Heads whose curves are shown.
 SHOWN = 12
 # Heads of which it makes sense to ask for a delay: keys are mostly the queries' waves, shifted.
 COHERENT = 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeadScores:
+    """Scores and attention of heads, all (L, H) unless said; offsets are i − j, positive = back.
+
+    relative            share of the energy of row-centred scores that a function of i − j explains
+    relative_null       the same with the scores of each row shuffled
+    position_relative   the same share of what positions alone would score
+    delay               offset that the waves of queries and keys prefer, by their cross-spectrum
+    lag                 the offset at which they match best, all frequencies together
+    coherence           0 to 1: how far keys are the queries' waves, shifted; and its null
+    measured            (L, H, R) mean attention by offset, among positions that are kept
+    predicted           (L, H, R) the same from the relative part of the position scores alone
+    flat                (L, R) the same if all scores were equal: who only looks back sees more of
+                        what is near
+    fit                 R² of predicted against measured: 0 is as good as flat, below is worse
+    terms               score decomposition: by name, share of the energy of q · k; terms are not
+                        orthogonal, so they need not sum to one
+    shared              how many heads share one key
+    """
+
+    offsets: Floats
+    relative: Floats
+    relative_null: Floats
+    position_relative: Floats
+    delay: Floats
+    lag: Floats
+    coherence: Floats
+    coherence_null: Floats
+    measured: Floats
+    predicted: Floats
+    flat: Floats
+    fit: Floats
+    terms: dict[str, Floats]
+    shared: int
+
+
+@dataclass(frozen=True, eq=False)
 class RotaryShares:
     """Scores without rotary positions, and what each pair of columns that turn together adds.
 
@@ -47,81 +71,71 @@ class RotaryShares:
     share            (L, H, P) share in how the mean score changes with the offset
     """
 
-    relative: Matrix
-    null: Matrix
+    relative: Floats
+    null: Floats
     periods: tuple[float | None, ...]
-    share: Cube
+    share: Floats
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HeadsBrief:
-    """Scores of heads by offset i − j (positive = back): what every checkpoint has of them.
+    """What every checkpoint has of `HeadScores`, and what follows from them.
 
+    favourite   (L, H) the offset with the most attention above flat
     agreement   rank correlation of a head's delay with its favourite offset, how often chance
                 reaches it, number of heads; then of coherent heads, then of the lag
-    others      (L, H), (L, H, R), flat (L, R), as `HeadsResult` explains them
     """
 
-    offsets: Vector
-    relative: Matrix
-    relative_null: Matrix
-    position_relative: Matrix
-    delay: Matrix
-    lag: Matrix
-    coherence: Matrix
-    coherence_null: Matrix
-    favourite: Matrix
-    fit: Matrix
-    measured: Cube
-    predicted: Cube
-    flat: Matrix
+    offsets: Floats
+    relative: Floats
+    relative_null: Floats
+    delay: Floats
+    favourite: Floats
+    fit: Floats
     agreement: tuple[float, float, int]
     coherent_agreement: tuple[float, float, int]
     lag_agreement: tuple[float, float, int]
-    terms: dict[str, Matrix]
     rotary: RotaryShares | None = None
 
     @cached_property
     def strongest(self) -> tuple[int, int]:
         """Layer and head whose scores depend most on i − j."""
-        layer, head = np.unravel_index(np.argmax(self.relative), np.shape(self.relative))
-        return int(layer), int(head)
+        return strongest(self.relative, 1)[0]
 
-    def at_strongest(self, values: Matrix) -> float:
+    def at_strongest(self, values: Floats) -> float:
         """What the strongest head has of ``values`` (L, H)."""
         layer, head = self.strongest
-        return values[layer][head]
+        return float(values[layer][head])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeadComponents:
     """The two strongest singular components of a head: curves (J, T), periods (2, J)."""
 
     layer: int
     head: int
-    left: Matrix
-    right: Matrix
-    periods: Matrix
+    left: Floats
+    right: Floats
+    periods: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ShiftByR:
-    """The shift of a head by the paper's R, for several equally good bases."""
+    """The shift of a head by the paper's R, for several equally good bases of the null space."""
 
     layer: int
     head: int
-    shifts: Vector
+    shifts: Floats
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadsSummary(HeadsBrief):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeadsSummary(HeadsBrief, HeadScores):
     """All that a page shows of the heads of one model.
 
-    shared, without   heads that share one key; why there are no singular vectors
-    components        of the heads whose scores depend most on i − j
+    without      why there are no singular vectors
+    components   of the heads whose scores depend most on i − j
     """
 
-    shared: int
     without: str
     paper: tuple[ShiftByR, ...]
     components: tuple[HeadComponents, ...]
@@ -129,67 +143,74 @@ class HeadsSummary(HeadsBrief):
 
 def brief(heads: HeadsResult) -> dict[str, Any]:
     """The fields of `HeadsBrief`."""
-    rotary = heads.rotary
-    return {
-        "offsets": tuples(heads.offsets),
-        "agreement": heads.agreement("delay"),
-        "coherent_agreement": heads.agreement("delay", COHERENT),
-        "lag_agreement": heads.agreement("lag"),
-        "terms": {name: tuples(values) for name, values in heads.terms.items()},
-        **{name: short(getattr(heads, name)) for name in HEADS},
-        "rotary": rotary
-        and RotaryShares(
-            relative=short(rotary.relative),
-            null=short(rotary.relative_null),
-            periods=tuple(p if np.isfinite(p) else None for p in rotary.periods.tolist()),
-            share=short(rotary.share),
-        ),
-    }
+    rotary = heads.rotary and RotaryShares(
+        relative=rounded(heads.rotary.relative),
+        null=rounded(heads.rotary.relative_null),
+        periods=tuple(p if np.isfinite(p) else None for p in heads.rotary.periods.tolist()),
+        share=rounded(heads.rotary.share),
+    )
+    return taken(
+        HeadsBrief,
+        heads,
+        offsets=heads.offsets,
+        agreement=heads.agreement("delay"),
+        coherent_agreement=heads.agreement("delay", COHERENT),
+        lag_agreement=heads.agreement("lag"),
+        rotary=rotary,
+    )
 
 
 def whole(heads: HeadsResult) -> dict[str, Any]:
     """The fields of `HeadsSummary`."""
-    return {
-        **brief(heads),
-        "shared": heads.shared,
-        "without": heads.without,
-        "paper": tuple(ShiftByR(one.layer, one.head, tuples(one.shifts)) for one in heads.paper),
-        "components": _components(heads),
-    }
-
-
-def summary(heads: HeadsResult) -> HeadsSummary:
-    """All that a page shows of heads."""
-    return HeadsSummary(**whole(heads))
+    given = brief(heads) | {"paper": tuple(heads.paper), "components": _components(heads)}
+    return taken(HeadsSummary, heads, **given)
 
 
 def _components(heads: HeadsResult) -> tuple[HeadComponents, ...]:
     """Curves of the heads whose scores depend most on i − j."""
-    if heads.components is None:
-        return ()
     parts = heads.components
-    periods = parts.periods
+    if parts is None:
+        return ()
     return tuple(
         HeadComponents(
             layer,
             head,
-            left=short(parts.left[layer, head, :2]),
-            right=short(parts.right[layer, head, :2]),
-            periods=short(periods[:, layer, head, :2]),
+            left=rounded(parts.left[layer, head, :2], DRAWN),
+            right=rounded(parts.right[layer, head, :2], DRAWN),
+            periods=rounded(parts.periods[:, layer, head, :2]),
         )
-        for layer, head in heads.strongest(SHOWN)
+        for layer, head in strongest(heads.relative, SHOWN)
     )
 
 
-def short(values: Any) -> Any:
-    """Seven digits are enough for a page and halve the file."""
-    return tuples(np.asarray(values, dtype=np.float32).astype(np.float64).round(7))
+def strongest(relative: Floats, count: int) -> list[tuple[int, int]]:
+    """Layers and heads of the ``count`` highest of (L, H), highest first."""
+    order = np.argsort(-np.ravel(relative), kind="stable")[:count]
+    layers, heads = np.unravel_index(order, np.shape(relative))
+    return list(zip(layers.tolist(), heads.tolist(), strict=True))
 
 
-def tuples(values: Any) -> Any:
-    """An array as nested tuples of numbers."""
-    return _frozen(np.asarray(values).tolist())
+def taken(kind: type, result: Any, **given: Any) -> dict[str, Any]:
+    """The fields of a summary: those given, and of the same name in ``result``, to few digits."""
+    names = [one.name for one in fields(kind)]
+    return {n: given[n] if n in given else rounded(getattr(result, n)) for n in names}
 
 
-def _frozen(values: Any) -> Any:
-    return tuple(map(_frozen, values)) if isinstance(values, list) else values
+def rounded(values: Any, digits: int = DIGITS) -> Any:
+    """Arrays, dataclasses and dicts of them, with numbers to a few digits: no page shows more."""
+    if is_dataclass(values) and not isinstance(values, type):
+        return replace(values, **rounded(vars(values), digits))
+    if isinstance(values, dict):
+        return {name: rounded(one, digits) for name, one in values.items()}
+    if isinstance(values, np.ndarray):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            power = np.floor(np.log10(np.abs(values)))
+        step = 10.0 ** np.clip(digits - 1 - np.nan_to_num(power, neginf=0, posinf=0), -30, 30)
+        # Divided by a power of ten: times its inverse, 0.3 would become 0.30000000000000004.
+        return np.where(np.isfinite(values), np.round(values * step) / step, values)
+    return values
+
+
+def short(values: Any, digits: int = DIGITS) -> Vector:
+    """An array (n,) as a tuple of numbers of a few digits."""
+    return tuple(rounded(np.asarray(values, dtype=np.float64), digits).tolist())

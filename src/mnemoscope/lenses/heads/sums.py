@@ -55,6 +55,11 @@ class LayerSums:
         whole = (self.queries if kind == "q" else self.keys).mean()
         return whole.view(len(whole), self.heads, -1).transpose(0, 1)
 
+    def variance(self, kind: str) -> Tensor:
+        """Variance of queries or keys over all tokens, summed over the columns of a head, (H,)."""
+        whole = self.queries if kind == "q" else self.keys
+        return whole.variances().view(self.heads, -1).sum(1)
+
     def halves(self, kind: str) -> Tensor:
         """The same of two halves of the texts, (2, H, T, E)."""
         both = (self.queries if kind == "q" else self.keys).halves()

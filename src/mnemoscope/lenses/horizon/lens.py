@@ -11,7 +11,6 @@ finds is what a linear reader can find.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,9 @@ from mnemoscope.open import open_stream
 
 # Penalties tried, relative to the mean variance of a feature; the best on held-out rows counts.
 PENALTIES = (1e-4, 1e-2, 1.0)
+# Sums over rows: features × features, × targets, × targets of the row before; targets squared. The
+# last feature is 1, so that sums of targets and the number of rows are among them.
+Moments = tuple[Tensor, ...]
 
 
 class Horizon(Lens):
@@ -61,8 +63,7 @@ class Horizon(Lens):
                 f"{stream.name} can read {stream.limit} tokens in one stream, not {length}: ask "
                 "for fewer or shorter windows"
             )
-        names = ("window", "channels", "features", "segment")
-        lens = cls(**{name: getattr(options, name) for name in names})
+        lens = cls(**options.model_dump(include={"window", "channels", "features", "segment"}))
         rng = np.random.default_rng(derive(options.seed, "horizon"))
         steps = -(-options.rows // batch)
         with progress("reading", steps) as show:
@@ -93,7 +94,7 @@ class Horizon(Lens):
         self._rows = 0
         self._ages = 0
         self._expected: Ints = np.empty(0, dtype=np.int64)
-        self._moments: list[_Moments | None] = [None] * FOLDS
+        self._folds: dict[int, Moments] = {}
         self._mixing: Tensor | None = None
 
     @torch.no_grad()
@@ -119,25 +120,24 @@ class Horizon(Lens):
         if not self._batches:
             self._expected = self._algebra(model, ages)
         fold = self._batches % FOLDS
-        found = _Moments.of(features, targets)
-        kept = self._moments[fold]
-        self._moments[fold] = found if kept is None else kept + found
+        found = _moments(features, targets)
+        self._folds[fold] = _total([self._folds[fold], found]) if fold in self._folds else found
         self._batches += 1
 
     def result(self) -> HorizonResult:
         """What was seen so far; at least four batches, and more rows than features."""
-        folds = [moments for moments in self._moments if moments is not None]
+        folds = list(self._folds.values())
         if len(folds) < FOLDS:
             raise UserError(f"horizon needs {FOLDS} batches or more, it saw {self._batches}")
-        size = folds[0].size
+        size = len(folds[0][0])
         if self._rows < 2 * size:
             raise UserError(
                 f"{self._rows} rows are too few for {size} features of the state: observe at least "
                 f"{2 * size}, or take fewer features"
             )
-        whole = sum(folds[1:], folds[0])
+        others = [_total(folds[:one] + folds[one + 1 :]) for one in range(FOLDS)]
         real, null = (
-            np.stack([_explained(whole - held, held, shuffled) for held in folds])
+            np.stack([_explained(*both, shuffled) for both in zip(others, folds, strict=True)])
             for shuffled in (False, True)
         )
         shape = (FOLDS, self._ages, self.window, self.channels)
@@ -194,57 +194,30 @@ def waves(length: int) -> Tensor:
     return torch.stack([row / torch.linalg.vector_norm(row) for row in rows])
 
 
-@dataclass(frozen=True)
-class _Moments:
-    """Sums over rows: of features with features, targets, targets of the row before; of squares."""
-
-    gram: Tensor
-    cross: Tensor
-    shuffled: Tensor
-    sums: Tensor
-    squares: Tensor
-    rows: int
-
-    @classmethod
-    def of(cls, features: Tensor, targets: Tensor) -> _Moments:
-        other = targets.roll(1, 0)
-        cross, shuffled = features.T @ targets, features.T @ other
-        squares = targets.square().sum(0)
-        return cls(features.T @ features, cross, shuffled, targets.sum(0), squares, len(targets))
-
-    @property
-    def size(self) -> int:
-        return len(self.gram)
-
-    def __add__(self, other: _Moments) -> _Moments:
-        return self._combine(other, 1)
-
-    def __sub__(self, other: _Moments) -> _Moments:
-        return self._combine(other, -1)
-
-    def _combine(self, other: _Moments, sign: int) -> _Moments:
-        return _Moments(
-            self.gram + sign * other.gram,
-            self.cross + sign * other.cross,
-            self.shuffled + sign * other.shuffled,
-            self.sums + sign * other.sums,
-            self.squares + sign * other.squares,
-            self.rows + sign * other.rows,
-        )
+def _moments(features: Tensor, targets: Tensor) -> Moments:
+    other = targets.roll(1, 0)
+    products = (features.T @ columns for columns in (features, targets, other))
+    return (*products, targets.square().sum(0))
 
 
-def _explained(learn: _Moments, held: _Moments, shuffled: bool) -> Floats:
+def _total(folds: Sequence[Moments]) -> Moments:
+    return tuple(torch.stack(sums).sum(0) for sums in zip(*folds, strict=True))
+
+
+def _explained(learn: Moments, held: Moments, shuffled: bool) -> Floats:
     """Share of the variance of held-out targets that ridge regression predicts, per target."""
-    variance = held.squares - held.sums.square() / held.rows
+    known, products = learn[0], learn[2 if shuffled else 1]
+    gram, targets, others, squares = held
+    cross = others if shuffled else targets
+    variance = squares - targets[-1].square() / gram[-1, -1]
     best: Floats = np.full(len(variance), -np.inf)
-    scale = float(learn.gram.diagonal()[:-1].mean())
-    mean_free = torch.ones(learn.size, dtype=torch.float64)
+    scale = float(known.diagonal()[:-1].mean())
+    mean_free = torch.ones(len(known), dtype=torch.float64)
     mean_free[-1] = 0  # the constant is not penalised
     for penalty in PENALTIES:
-        gram = learn.gram + torch.diag(penalty * scale * mean_free + 1e-9)
-        weights = torch.linalg.solve(gram, learn.shuffled if shuffled else learn.cross)
-        cross = held.shuffled if shuffled else held.cross
-        error = held.squares - 2 * (weights * cross).sum(0)
-        error = error + (weights * (held.gram @ weights)).sum(0)
+        ridge = known + torch.diag(penalty * scale * mean_free + 1e-9)
+        weights = torch.linalg.solve(ridge, products)
+        error = squares - 2 * (weights * cross).sum(0)
+        error = error + (weights * (gram @ weights)).sum(0)
         best = np.maximum(best, (1 - error / variance.clamp(min=1e-12)).numpy())
     return best

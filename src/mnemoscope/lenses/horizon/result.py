@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats, Ints
 from mnemoscope.core.config import Config
 from mnemoscope.lenses.lens import MOST, Part, Records, Result, records
 from mnemoscope.plots.figure import Plot, Reference, Series, heatmap, lines
-from mnemoscope.report.document import Figure
+from mnemoscope.report.document import Figure, Finding, finding
 
 # Of its variance, what must be predicted of a wave before it counts as kept.
 FAINT = 0.1
@@ -82,15 +83,14 @@ class HorizonResult(Result):
         series = [Series("read off the state", self.ages, mean, low, high)]
         if self.expected.size:
             series.append(Series("by algebra", self.ages, self.expected.astype(float)))
-        null = (self.null > FAINT).sum(1).astype(float)
-        series.append(Series("null: states of other streams", self.ages, null))
+        series.append(Series("null: states of other streams", self.ages, self.by_chance))
         length = self.kept.shape[1]
         return lines(
             series,
             "age (tokens)",
-            f"directions kept of {length}",
+            f"components kept of {length}",
             references=[Reference(length, "all")],
-            y_range=(0, length * 1.05),
+            y_range=(-length * 0.03, length * 1.05),
         )
 
     def frequencies(self) -> Plot:
@@ -104,25 +104,63 @@ class HorizonResult(Result):
             z_range=(0, 1),
         )  # fmt: skip
 
-    def parts(self) -> list[Part]:
-        """Directions kept against age, and which waves they are."""
-        low, mean, high = self.directions
-        length = self.kept.shape[1]
-        null = (self.null > FAINT).sum(1).astype(float)
+    @property
+    def by_chance(self) -> Floats:
+        """How many of the L waves states of other streams seem to hold, by age."""
+        found: Floats = (self.null > FAINT).sum(1).astype(float)
+        return found
+
+    def finding(self) -> Finding:
+        """How much is left at the youngest age, and where the horizon lies."""
+        (low, mean, high), null, length = self.directions, self.by_chance, self.kept.shape[1]
+        above = np.flatnonzero(low > null)
+        ends = zip(low, high, strict=True)
+        band = [f"{few:.0f} to {many:.0f} over {FOLDS} folds" for few, many in ends]
+        others = f"states of other streams give at most {null.max():.0f}"
+        said = [
+            f"Of the {length} Fourier components of a window of {length} tokens, {mean[0]:.0f} can "
+            f"be read off the state at age {self.ages[0]} ({band[0]}); {others}."
+        ]
+        if not above.size:
+            said = [
+                f"At no age is what can be read off the state distinguishable from chance: of "
+                f"{length} Fourier components of a window at most {mean.max():.0f} are found, and "
+                f"{others}."
+            ]
+        elif above[-1] + 1 < len(self.ages):
+            last, lost = self.ages[above[-1] : above[-1] + 2]
+            said.append(
+                f"The horizon lies between ages {last} and {lost}: from age {lost} on, what is "
+                "found is not distinguishable from states of other streams."
+            )
+        elif len(self.ages) > 1:
+            said.append(
+                f"The horizon lies beyond age {self.ages[-1]}, the oldest measured: "
+                f"{mean[-1]:.0f} can still be read there ({band[-1]})."
+            )
+        if self.expected.size:
+            apart = np.abs(mean - self.expected).max()
+            said.append(
+                f"The algebra of this memory predicts {self.expected[0]} at age {self.ages[0]} and "
+                f"{self.expected[-1]} at age {self.ages[-1]}; no count differs from it by more "
+                f"than {apart:.0f}."
+            )
         columns = {"directions": mean, "low": low, "high": high, "null": null}
-        rows = records({"age": self.ages.tolist()}, columns)
-        parts: list[Part] = [
-            f"{self.samples[0]} random streams, {self.samples[1]} numbers of the state. Of the "
-            f"{length} waves of a window {mean[0]:.0f} can be read off the state at age "
-            f"{self.ages[0]}, {mean[-1]:.0f} at age {self.ages[-1]}; from states of other streams "
-            f"at most {null.max():.0f}.",
-            Figure(
+        return finding(
+            *said,
+            figure=Figure(
                 "Directions kept by age",
                 self.figure(),
-                f"Waves of which more than {FAINT:g} of the variance is predicted by ridge "
-                f"regression on held-out streams. Band: lowest and highest of {FOLDS} folds.",
-                rows,
+                f"Components of which ridge regression on held-out streams predicts more than "
+                f"{FAINT:g} of the variance. Band: lowest and highest of {FOLDS} folds. "
+                f"{self.samples[0]} random streams, {self.samples[1]} numbers of the state.",
+                records({"age": self.ages.tolist()}, columns),
             ),
+        )
+
+    def parts(self) -> list[Part]:
+        """Which waves are kept."""
+        return [
             Figure(
                 "Waves kept by age",
                 self.frequencies(),
@@ -130,4 +168,3 @@ class HorizonResult(Result):
                 self.table(),
             ),
         ]
-        return parts

@@ -17,7 +17,7 @@ class Mutual:
     """What one thing tells about another.
 
     value      plug-in estimate: too high by what chance finds in few samples
-    null       the same with one side shuffled; the true value lies between value − null and value
+    null       the same with one side shuffled: about the most that chance can have added
     error      standard error of the plug-in estimate, by the delta method
     adjusted   (value − null) / (mean entropy − null): 0 for chance, 1 for two that say the same
     """

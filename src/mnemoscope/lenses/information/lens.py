@@ -11,6 +11,7 @@ from mnemoscope.core.arrays import Floats, Ints
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.lenses.information.entropy import Mutual, entropy, mutual
+from mnemoscope.lenses.information.probe import probe
 from mnemoscope.lenses.information.result import InformationOptions, InformationResult
 from mnemoscope.lenses.inputs import CaptureLens
 from mnemoscope.lenses.statistics.clusters import cluster
@@ -24,14 +25,18 @@ TARGETS = {
     "position": ("positions", None),
     "label": ("labels", NO_QUESTION),
 }
+# Tokens that a cluster, and a kind of token, has at least in the mean where nobody says otherwise.
+PER_CLUSTER, PER_KIND = 50, 20
 
 
 class Information(CaptureLens):
     """Ask what sites know: ``observe`` what `capture` gives, then ``result``.
 
     Only tokens of the ``types`` most frequent kinds count, as in the paper. Of the stream at most
-    ``samples`` tokens are kept. ``clusters`` is by default one for every 50 of them, at most 1000;
-    only values with equal clusters and samples can be compared.
+    ``samples`` tokens are kept. ``clusters`` is by default one for every 50 of them, at most 1000,
+    but never below the number of kinds: fewer could not tell them apart, whatever a layer knows.
+    Where tokens are few, so many kinds count as have 20 tokens each in the mean. Only values with
+    equal clusters, kinds and samples can be compared.
     """
 
     title = "Information"
@@ -65,11 +70,14 @@ class Information(CaptureLens):
         if not len(sample):
             raise UserError("nothing was observed yet: call observe(seen) for every batch first")
         kinds, counts = np.unique(sample.columns["tokens"], return_counts=True)
-        frequent = kinds[np.argsort(-counts, kind="stable")[: self.types]]
+        most_kinds = min(self.types, max(2, len(sample) // PER_KIND))
+        if self.clusters is not None:
+            most_kinds = self.types
+        frequent = kinds[np.argsort(-counts, kind="stable")[:most_kinds]]
         kept = np.isin(sample.columns["tokens"], frequent)
         columns = {name: column[kept] for name, column in sample.columns.items()}
         count = int(kept.sum())
-        clusters = self.clusters or max(2, min(1000, count // 50))
+        clusters = self.clusters or max(2, len(frequent), min(1000, count // PER_CLUSTER))
         if count < 10 * clusters:
             raise UserError(
                 f"{count} tokens are too few for {clusters} clusters: read at least "
@@ -82,7 +90,7 @@ class Information(CaptureLens):
         }
         ids = {name: [one.ids for one in seeds] for name, seeds in found.items()}
         told: dict[str, list[list[Mutual]]] = {}
-        most, used = {}, {}
+        most, used, probed = {}, {}, {}
         for target in self.targets:
             column, nothing = TARGETS[target]
             labels = columns[column]
@@ -94,6 +102,9 @@ class Information(CaptureLens):
                 [mutual(labels[asked], one[asked], seed) for seed, one in enumerate(ids[name])]
                 for name in sites
             ]
+            chosen, where = kept.nonzero()[0][asked], columns["rows"][asked]
+            bounds = [probe(values[chosen], labels[asked], where) for values in sites.values()]
+            probed[target] = np.array(bounds)
 
         def gather(what: str) -> dict[str, Floats]:
             return {
@@ -113,6 +124,9 @@ class Information(CaptureLens):
             np.array([[entropy(one) for one in ids[name]] for name in sites]),
             np.array([[one.inertia for one in found[name]] for name in sites]),
             _between(ids),
+            len(frequent),
+            {target: bounds[:, 0] for target, bounds in probed.items()},
+            {target: bounds[:, 1] for target, bounds in probed.items()},
         )
 
 

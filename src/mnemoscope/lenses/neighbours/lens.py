@@ -5,6 +5,8 @@ Voita 2019, §6.3. Shapes: n tokens, k neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -45,50 +47,44 @@ class Neighbours(CaptureLens):
         kinds, sizes = np.unique(tokens, return_counts=True)
         twins = sizes[np.searchsorted(kinds, tokens)] - 1
         groups = [np.flatnonzero(tokens == kind) for kind in kinds[sizes > self.k]]
-        values: dict[str, list[Floats]] = {what: [] for what in TITLES}
+        rows = []
         for vectors in self._sample.sites.values():
             space = standardise(vectors)
             near = _nearest(space, self.k)
-            values["token"].append((tokens[near] == tokens[:, None]).mean(1))
-            found: dict[str, list[Floats]] = {"position": [], "left": [], "right": []}
-            for group in groups:
-                close = _nearest(space[torch.from_numpy(group)], self.k)
-                for what, one in _alike({n: c[group] for n, c in columns.items()}, close).items():
-                    found[what].append(one)
-            for what, parts in found.items():
-                values[what].append(np.concatenate(parts or [np.full(1, np.nan)]))
-        null = {"token": float((twins / (count - 1)).mean())}
+            close = [_nearest(space[torch.from_numpy(group)], self.k) for group in groups]
+            same = {"token": (tokens[near] == tokens[:, None]).mean(1)}
+            rows.append(same | _alike(columns, groups, close))
         rng = np.random.default_rng(0)
-        chance: dict[str, list[Floats]] = {"position": [], "left": [], "right": []}
-        for group in groups:
-            drawn = rng.integers(len(group), size=(len(group), self.k))
-            for what, one in _alike({n: c[group] for n, c in columns.items()}, drawn).items():
-                chance[what].append(one)
-        null |= {
-            what: float(np.concatenate(v or [np.full(1, np.nan)]).mean())
-            for what, v in chance.items()
-        }
+        drawn = [_others(rng, len(group), self.k) for group in groups]
+        null = {"token": twins / (count - 1)} | _alike(columns, groups, drawn)
         return NeighboursResult(
             tuple(self._sample.sites),
             self.k,
-            {what: np.array([one.mean() for one in rows]) for what, rows in values.items()},
-            {
-                what: np.array([standard_error(one) for one in rows])
-                for what, rows in values.items()
-            },
-            null,
+            {what: np.array([row[what].mean() for row in rows]) for what in TITLES},
+            {what: np.array([standard_error(row[what]) for row in rows]) for what in TITLES},
+            {what: float(values.mean()) for what, values in null.items()},
             float(np.minimum(twins / self.k, 1).mean()),
             count,
         )
 
 
-def _alike(columns: dict[str, Ints], near: Ints) -> dict[str, Floats]:
-    position, left, right = columns["positions"], columns["left"], columns["right"]
-    return {
-        "position": np.abs(position[near] - position[:, None]).mean(1),
-        "left": (left[near] == left[:, None]).mean(1),
-        "right": (right[near] == right[:, None]).mean(1),
-    }
+def _alike(
+    columns: dict[str, Ints], groups: Sequence[Ints], near: Sequence[Ints]
+) -> dict[str, Floats]:
+    """What tokens share with those ``near`` them in their group, for all groups in a row, (n,)."""
+    found: dict[str, list[Floats]] = {"position": [], "left": [], "right": []}
+    for group, others in zip(groups, near, strict=True):
+        position, left, right = (columns[name][group] for name in ("positions", "left", "right"))
+        found["position"].append(np.abs(position[others] - position[:, None]).mean(1))
+        found["left"].append((left[others] == left[:, None]).mean(1))
+        found["right"].append((right[others] == right[:, None]).mean(1))
+    return {what: np.concatenate(parts or [np.full(1, np.nan)]) for what, parts in found.items()}
+
+
+def _others(rng: np.random.Generator, count: int, k: int) -> Ints:
+    """k others at random for every one of ``count``, (count, k): nobody is its own neighbour."""
+    drawn = rng.integers(count - 1, size=(count, k))
+    return drawn + (drawn >= np.arange(count)[:, None])
 
 
 def _nearest(vectors: Tensor, k: int) -> Ints:

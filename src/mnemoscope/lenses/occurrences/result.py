@@ -11,9 +11,16 @@ import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats, Ints
+from mnemoscope.lenses.extremes import Extremes, band
 from mnemoscope.lenses.lens import MOST, Part, Records, Result, SiteOptions, records
-from mnemoscope.plots.figure import SERIES, SYMBOLS, Plot, template
-from mnemoscope.report.document import Figure
+from mnemoscope.plots.figure import Plot, Series, lines
+from mnemoscope.plots.images import slider
+from mnemoscope.report.document import Figure, Finding, Table, finding
+
+# By which sites must differ, beyond two standard errors: one dot in fifty.
+LEAST = 0.02
+# Dots whose nearest one is sought at most.
+COMPARED = 2000
 
 
 class OccurrencesOptions(SiteOptions):
@@ -58,64 +65,79 @@ class OccurrencesResult(Result):
 
     def figure(self) -> Plot:
         """One dot an occurrence, one colour a token; the slider goes through the sites."""
-        import plotly.graph_objects as go
+        sites = zip(self.sites, self.explained, self.coordinates, strict=True)
+        return slider(
+            {f"{site} ({share:.0%})": self._dots(points) for site, share, points in sites}, "site"
+        )
 
-        kinds = list(dict.fromkeys(self.words))
-        words = np.array(self.words)
+    def _dots(self, points: Floats) -> Plot:
+        """One site: occurrences at points (n, 2)."""
+        words, reach = np.array(self.words), 1.08 * float(np.abs(self.coordinates).max())
+        which = {word: words == word for word in dict.fromkeys(self.words)}
+        figure = lines(
+            [Series(word, *points[chosen].T) for word, chosen in which.items()],
+            "first component",
+            "second component",
+            y_range=(-reach, reach),
+        )
+        figure.update_traces(
+            mode="markers", marker={"opacity": 0.7, "size": 6}, hovertemplate="%{text}"
+        )
+        for trace, chosen in zip(figure.data, which.values(), strict=True):
+            trace.text = [f"position {one}" for one in self.positions[chosen]]
+        figure.update_layout(hovermode="closest", xaxis_range=(-reach, reach), showlegend=True)
+        return figure
 
-        def dots(site: int) -> list[dict[str, object]]:
-            return [
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": kind.replace("<", "&lt;"),
-                    "x": self.coordinates[site, words == kind, 0],
-                    "y": self.coordinates[site, words == kind, 1],
-                    "text": [f"position {one}" for one in self.positions[words == kind]],
-                    "marker": {
-                        "color": SERIES[number % len(SERIES)],
-                        "symbol": SYMBOLS[number % len(SYMBOLS)],
-                        "size": 6,
-                        "opacity": 0.7,
-                    },
-                }
-                for number, kind in enumerate(kinds)
-            ]
+    def alike(self) -> tuple[Extremes, float]:
+        """Share of dots whose nearest other dot is the same token, by site, and that of any two."""
+        _, words = np.unique(self.words[:COMPARED], return_inverse=True)
+        share = np.zeros(len(self.sites))
+        for site, points in enumerate(self.coordinates[:, :COMPARED]):
+            apart = np.square(points[:, None] - points).sum(-1)
+            np.fill_diagonal(apart, np.inf)
+            share[site] = (words[apart.argmin(1)] == words).mean()
+        error = np.sqrt(share * (1 - share) / len(words))
+        twins = np.bincount(words)[words] - 1
+        chance = float(twins.mean() / (len(words) - 1))
+        return Extremes(self.sites, *band(share, error), LEAST), chance
 
-        reach = float(np.abs(self.coordinates).max()) * 1.08
-        steps = [
-            {
-                "label": f"{site} ({share:.0%})",
-                "method": "animate",
-                "args": [[site], {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}],
-            }
-            for site, share in zip(self.sites, self.explained, strict=True)
+    def finding(self) -> Finding:
+        """Where occurrences of the same token lie together."""
+        ends, chance = self.alike()
+        share = "the share of dots whose nearest dot is the same token"
+        said = [
+            ends.sentence(share, "Sites", "at", ends.claim("").verdict == "seen"),
+            f"For two dots at random it would be {chance:.3g}.",
         ]
-        axis = {"range": [-reach, reach]}
-        layout = {
-            "template": template(),
-            "height": 520,
-            "xaxis": axis | {"title": {"text": "first component"}},
-            "yaxis": axis | {"title": {"text": "second component"}},
-            "sliders": [{"steps": steps, "pad": {"t": 60}, "currentvalue": {"prefix": "site: "}}],
-        }
-        frames = [{"name": site, "data": dots(number)} for number, site in enumerate(self.sites)]
-        return go.Figure(data=dots(0), layout=layout, frames=frames)
+        if len(set(self.words)) == 1:
+            said = [f"All dots are {self.words[0]!r}: draw several tokens to see them part."]
+        best = int(self.explained.argmax())
+        held = (
+            f"The two components hold most of the variance at {self.sites[best]}, "
+            f"{self.explained[best]:.0%}; vectors without any structure would have "
+            f"{self.even:.0%} or little more."
+        )
+        caption = (
+            "Principal components after every dimension was given unit variance, rotated to follow "
+            "the site before. In brackets: the share of the variance that they hold."
+        )
+        return finding(
+            *said, held, figure=Figure("Occurrences", self.figure(), caption, self.table())
+        )
 
     def parts(self) -> list[Part]:
-        """One figure with a slider."""
-        kinds = {word: self.words.count(word) for word in dict.fromkeys(self.words)}
-        counted = ", ".join(f"{word!r} ({count} times)" for word, count in kinds.items())
-        best = int(self.explained.argmax())
+        """What is drawn, and site by site how much the plane shows."""
+        kinds = dict.fromkeys(self.words)
+        counts = ", ".join(f"{word!r} ({self.words.count(word)} times)" for word in kinds)
+        rows = zip(
+            self.sites, self.alike()[0].values.tolist(), self.explained.tolist(), strict=True
+        )
         return [
-            f"Drawn are {counted}. Two components hold most of the variance at "
-            f"{self.sites[best]}: {self.explained[best]:.0%}; vectors without any "
-            f"structure would have {self.even:.0%} or little more.",
-            Figure(
-                "Occurrences",
-                self.figure(),
-                "Principal components after every dimension was given unit variance, "
-                "rotated to follow the site before.",
-                self.table(),
+            f"Drawn are {counts}.",
+            Table(
+                "What the two components show",
+                ["site", "nearest dot is the same token", "variance held"],
+                [list(row) for row in rows],
+                "Shares of all dots, and of the variance.",
             ),
         ]

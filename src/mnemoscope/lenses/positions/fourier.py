@@ -4,8 +4,11 @@ Shapes: T positions, C columns, W windows, F frequencies.
 
 A signal is cut into windows of S positions that overlap by half. In each window its straight line
 is taken off and it is faded in and out (Hann). Amplitudes are scaled so that a sine of amplitude a
-shows as a. Frequencies are in cycles per token: 0.25 is a period of four tokens. The two lowest
-(none, and one cycle per window) are left out: there a wave cannot be told from a slope.
+shows as a, and so does cos πt, the fastest there is: at half a cycle per token both sides of the
+spectrum are one bin, so it is not doubled as the others are. (Fading lends as much to the bin below
+it: of a period of 2, one of 2 S / (S − 2) cannot be told.) Frequencies are in cycles per token:
+0.25 is a period of four tokens. The two lowest (none, and one cycle per window) are left out: there
+a wave cannot be told from a slope.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ def spectra(signal: Tensor, size: int, finer: int = 1) -> Tensor:
     parts = parts - parts.mean(-2, keepdim=True) - slope * ramp[:, None]
     fade = torch.hann_window(size, periodic=False, dtype=signal.dtype, device=signal.device)
     found: Tensor = torch.fft.rfft(parts * fade[:, None], n=size * finer, dim=-2)
-    return found[..., LOWEST * finer :, :] * (2 / float(fade.sum()))
+    found = found[..., LOWEST * finer :, :] * (2 / float(fade.sum()))
+    if size * finer % 2 == 0:
+        found[..., -1, :] /= 2
+    return found
 
 
 def only_band(signal: Tensor, low: float, high: float) -> Tensor:

@@ -5,7 +5,6 @@ Shapes: T positions, W windows, F frequencies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -56,15 +55,14 @@ def peak(power: Floats, cycles: Floats) -> tuple[float, float]:
     return float(cycles[power.argmax()]), float(power.max() / power.mean())
 
 
-def band_shares(power: Floats, cycles: Floats, periods: Sequence[float] = OCTAVES) -> Floats:
+def band_shares(power: Floats, cycles: Floats) -> Floats:
     """Shares of the power by period, from the shortest up, the last one open: (bands,)."""
     power = np.maximum(power, 0)
-    band = np.searchsorted(np.asarray(periods), 1 / cycles, side="right") - 1
-    sums = np.bincount(np.maximum(band, 0), power, minlength=len(periods))
+    band = np.searchsorted(OCTAVES, 1 / cycles, side="right") - 1
+    sums = np.bincount(np.maximum(band, 0), power, minlength=len(OCTAVES))
     return sums / max(float(power.sum()), 1e-300)
 
 
-def band_names(periods: Sequence[float] = OCTAVES) -> list[str]:
+def band_names() -> list[str]:
     """What the bands are called: periods in tokens."""
-    pairs = [f"{a:g}–{b:g}" for a, b in pairwise(periods)]
-    return [*pairs, f"over {periods[-1]:g}"]
+    return [*(f"{a:g}–{b:g}" for a, b in pairwise(OCTAVES)), f"over {OCTAVES[-1]:g}"]

@@ -58,11 +58,15 @@ class PositionMeans:
         assert self.sums is not None
         return self.sums.sum(0) / self.count
 
-    def total(self) -> float:
-        """Variance of all vectors around their common mean, summed over dimensions."""
-        assert self.squares is not None
+    def variances(self) -> Tensor:
+        """Variance of all vectors around their common mean, by dimension, (D,)."""
         mean = self.mean()
-        return float((self.squares.mean(0) / self.count - mean.mean(0).square()).sum())
+        assert self.squares is not None
+        return self.squares.mean(0) / self.count - mean.mean(0).square()
+
+    def total(self) -> float:
+        """The same, summed over dimensions."""
+        return float(self.variances().sum())
 
     def share(self) -> float:
         """Share of the variance that positions explain, without what words leave in the means."""

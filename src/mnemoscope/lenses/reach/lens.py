@@ -10,12 +10,10 @@ import torch
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.data.translation import encode
-from mnemoscope.lenses.alignment.lens import token_names
+from mnemoscope.lenses.alignment.lens import forced, token_names
 from mnemoscope.lenses.inputs import PairLens
 from mnemoscope.lenses.reach.result import ReachResult
-from mnemoscope.models.evaluating import evaluating
-from mnemoscope.models.translator import Translator, pad
+from mnemoscope.models.translator import Translator
 
 
 class Reach(PairLens):
@@ -44,8 +42,6 @@ class Reach(PairLens):
     def observe(self, translator: Translator, source: str, target: str) -> ReachResult:
         """Read a source and say a target with any translator; returns what this pair gave."""
         model = translator.model
-        (read,), (said,) = encode(translator.source, [source]), encode(translator.target, [target])
-        begun = np.append(translator.target.size, said[:-1])
         leaves: list[Tensor] = []
 
         def cut(module: Any, given: Any, vectors: Tensor) -> Tensor:
@@ -55,9 +51,7 @@ class Reach(PairLens):
         embeddings = (model.source_embedding, model.embedding)
         hooks = [one.register_forward_hook(cut) for one in embeddings]
         try:
-            with evaluating(model):
-                state = model.encode(*pad([read], translator.device))
-                logits = model(torch.from_numpy(begun)[None].to(translator.device), state).logits[0]
+            read, said, logits = forced(translator, source, target)
         finally:
             for hook in hooks:
                 hook.remove()

@@ -20,6 +20,8 @@ from mnemoscope.data.recall import Recall
 
 # Tokens of an episode, and all that is counted one by one.
 MOST = 1 << 20
+# Of the bits of an answer, what counts as chance, with room for noise.
+CHANCE = 1 / 20
 Along = Literal["age", "items", "overwrites"]
 
 

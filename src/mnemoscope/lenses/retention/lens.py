@@ -40,6 +40,7 @@ from mnemoscope.data.recall import Recall
 from mnemoscope.lenses.lens import Lens
 from mnemoscope.lenses.retention.cost import flops
 from mnemoscope.lenses.retention.episodes import (
+    CHANCE,
     Along,
     Question,
     RetentionOptions,
@@ -56,8 +57,6 @@ from mnemoscope.memories.state import StreamState
 from mnemoscope.open import Stream, open_stream
 from mnemoscope.training.run import Run
 
-# Chance, with room for noise: a twentieth of the bits of an answer.
-CHANCE = 1 / 20
 BITS_PER_BYTE = 8
 
 

@@ -22,7 +22,7 @@ class Estimate:
 
     def __str__(self) -> str:
         if self.value == self.high == 0:
-            return "nothing to lose"
+            return "nothing recalled"
         ends = ["beyond" if end is None else f"{end:.3g}" for end in (self.low, self.high)]
         middle = "beyond" if self.value is None else f"{self.value:.3g}"
         return middle if ends[0] == ends[1] == middle else f"{middle} ({ends[0]} to {ends[1]})"
@@ -67,6 +67,10 @@ class Curve(Points):
     """These, and what they lie along."""
 
     along: Along
+
+    def said(self, index: int) -> str:
+        """Bits at one point with their interval: ``1.20 (1.10 to 1.31)``."""
+        return f"{self.bits[index]:.2f} ({self.low[index]:.2f} to {self.high[index]:.2f})"
 
     def table(self) -> Records:
         """One row per point."""
@@ -141,7 +145,11 @@ class RetentionResult(Result):
 
     def table(self) -> Records:
         """One row per point of every curve."""
-        return [{"along": curve.along} | row for curve in self.curves for row in curve.table()]
+        return [
+            {"along": curve.along, "x": row.pop(curve.along), **row}
+            for curve in self.curves
+            for row in curve.table()
+        ]
 
     def sections(self) -> list[Section]:
         """What is left, the yardstick, and the three curves."""

@@ -7,7 +7,6 @@ All values are distances: 0 for a site and itself (the debiased CKA up to its no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,19 +18,10 @@ MEASURES = ("pwcca", "cca", "svcca", "cka", "procrustes")
 SVCCA_VARIANCE = 0.99
 
 
-@dataclass(frozen=True, eq=False)
-class Canonical:
-    """Canonical correlations (k,), and in white space the directions of both sides, (r|s, k)."""
-
-    correlations: Tensor
-    left: Tensor
-    right: Tensor
-
-    @classmethod
-    def of(cls, white_cross: Tensor) -> Canonical:
-        """From the cross-moment of white sites, (r, s)."""
-        left, correlations, right = torch.linalg.svd(white_cross, full_matrices=False)
-        return cls(correlations.clamp(max=1.0), left, right.T)
+def canonical(white: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Correlations (k,), and in white space the directions of both sides, (r, k) and (s, k)."""
+    left, correlations, right = torch.linalg.svd(white, full_matrices=False)
+    return correlations.clamp(max=1.0), left, right.T
 
 
 def projection_weighted(correlations: Tensor, directions: Tensor, white: White) -> float:
@@ -79,16 +69,16 @@ def null_distances(count: int, left: White, right: White, seed: int) -> dict[str
 
 def _measures(white: Tensor, cross: Tensor, left: White, right: White) -> dict[str, float]:
     """All but CKA, from the cross-moment of white sites (r, s) and that of the sites (D, E)."""
-    found = Canonical.of(white)
-    ours = projection_weighted(found.correlations, found.left, left)
-    theirs = projection_weighted(found.correlations, found.right, right)
+    correlations, directions, others = canonical(white)
+    ours = projection_weighted(correlations, directions, left)
+    theirs = projection_weighted(correlations, others, right)
     few = white[: _leading(left.values), : _leading(right.values)]
     norm = float(left.values.sum() * right.values.sum()) ** 0.5
     return {
         "pwcca": (ours + theirs) / 2,
         "pwcca_left": ours,
         "pwcca_right": theirs,
-        "cca": float(1 - found.correlations.mean()),
+        "cca": float(1 - correlations.mean()),
         "svcca": float(1 - torch.linalg.svdvals(few).clamp(max=1.0).mean()),
         "procrustes": 1 - float(torch.linalg.svdvals(cross).sum()) / norm,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from itertools import combinations, pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class Similarity(CaptureLens):
                     raise UserError(f"nothing was captured at {name!r}; {suggestion(name, sites)}")
             return self.pairs
         if self.pairs not in ("all", "adjacent"):
-            raise UserError(f"pairs must be all, adjacent or named, not {self.pairs!r}")
+            raise UserError(f"pairs must be all, adjacent or a list of pairs, not {self.pairs!r}")
         if len(sites) < 2:
             raise UserError(f"a distance needs two sites, only {sites} was captured")
         return list(combinations(sites, 2) if self.pairs == "all" else pairwise(sites))
@@ -75,8 +75,7 @@ class Similarity(CaptureLens):
         whole = _join(self.folds)
         whole.check()
         pairs = tuple(pair for pair in whole.pairs if pair[0] != pair[1])
-        white = {name: whiten(whole.inner(name)) for name in whole.names}
-        found = _all(whole, pairs, white)
+        found, white = _all(whole, pairs)
         null = [
             null_distances(whole.count, white[left], white[right], seed)
             for seed, (left, right) in enumerate(pairs)
@@ -86,10 +85,8 @@ class Similarity(CaptureLens):
         smallest = whole.count - max(fold.count for fold in filled)
         widths = {name: len(whole.means[name]) for name in whole.names}
         if len(filled) > 1 and smallest > max(widths.values()):
-            parts = []
-            for left_out in filled:
-                rest = _join([fold for fold in filled if fold is not left_out])
-                parts.append(_all(rest, pairs, {n: whiten(rest.inner(n)) for n in rest.names}))
+            rests = (_join([one for one in filled if one is not left_out]) for left_out in filled)
+            parts = [_all(rest, pairs)[0] for rest in rests]
             for measure in found:
                 values = np.stack([part[measure] for part in parts])
                 spread = ((values - values.mean(0)) ** 2).sum(0)
@@ -122,9 +119,9 @@ def _join(folds: Sequence[Moments]) -> Moments:
     return whole
 
 
-def _all(moments: Moments, pairs: Sequence[Pair], white: dict[str, White]) -> dict[str, Floats]:
-    rows: list[dict[str, Any]] = [
-        distances(moments, (left, right), white[left], white[right]) for left, right in pairs
-    ]
+def _all(moments: Moments, pairs: Sequence[Pair]) -> tuple[dict[str, Floats], dict[str, White]]:
+    """Every measure of every pair, (P,), and the sites made white."""
+    white = {name: whiten(moments.inner(name)) for name in moments.names}
+    rows = [distances(moments, pair, *(white[name] for name in pair)) for pair in pairs]
     names = [*MEASURES, "pwcca_left", "pwcca_right"]
-    return {measure: np.array([row[measure] for row in rows]) for measure in names}
+    return {measure: np.array([row[measure] for row in rows]) for measure in names}, white

@@ -13,12 +13,31 @@ from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
+from mnemoscope.lenses.extremes import Extremes, band, differences
 from mnemoscope.lenses.lens import Part, Records, Result, SiteOptions
 from mnemoscope.plots.figure import Plot, Reference, Series, bars, heatmap
-from mnemoscope.report.document import Figure
+from mnemoscope.report.claims import Claim, Gate
+from mnemoscope.report.document import Figure, Finding, finding
 
 # Below this many samples a dimension, distances are mostly bias: about 0.85 √(d/n) for PWCCA.
 ENOUGH = 10
+# By which distances must differ, beyond two standard errors; another seed of a model moves more.
+LEAST = 0.01
+
+
+def enough(per_dimension: float) -> Gate:
+    """Distances of the CCA kind are compared only with so many samples."""
+    return Gate(f"{ENOUGH} samples a dimension", [per_dimension - ENOUGH])
+
+
+def warnings(per_dimension: float) -> list[str]:
+    """What a finding says where there were too few."""
+    if per_dimension >= ENOUGH:
+        return []
+    return [
+        f"There are {per_dimension:.1f} tokens for each dimension: below {ENOUGH}, distances of "
+        "the CCA kind are mostly bias, so nothing is concluded from them."
+    ]
 
 
 class SimilarityOptions(SiteOptions):
@@ -93,33 +112,52 @@ class SimilarityResult(Result):
             sites = list(self.sites)
             return heatmap(self.matrix(measure), sites, sites, "", "", title, z_range=span)
         labels = [f"{left} – {right}" for left, right in self.pairs]
-        values, error = self.distance[measure], self.error[measure]
+        values = band(self.distance[measure], self.error[measure])
         return bars(
-            [Series(measure, labels, values, values - 2 * error, values + 2 * error)],
+            [Series(measure, labels, *values)],
             "sites",
             f"distance ({measure})",
             references=[Reference(float(np.mean(self.null[measure])), "null: paired at random")],
         )
 
+    def extremes(self, measure: str) -> Extremes:
+        """The farthest and the nearest pair."""
+        names = [" and ".join(pair) for pair in self.pairs]
+        return Extremes(names, *band(self.distance[measure], self.error[measure]), LEAST)
+
+    def claim(self, measure: str) -> Claim:
+        """Whether the farthest pair is farther apart than the nearest, errors taken off."""
+        ends = self.extremes(measure)
+        text = f"By {measure}, {ends.largest} are farther apart than {ends.smallest}"
+        return ends.claim(text, gates=(enough(self.per_dimension),) if "cca" in measure else ())
+
+    def finding(self) -> Finding:
+        """The farthest and the nearest pair by PWCCA."""
+        seen = self.claim("pwcca").verdict == "seen"
+        ends = self.extremes("pwcca")
+        return finding(
+            ends.sentence("the PWCCA distance", "Pairs of sites", "between", seen),
+            f"Tokens paired at random would give {np.mean(self.null['pwcca']):.3g}.",
+            *warnings(self.per_dimension),
+            figure=self._drawn("pwcca"),
+        )
+
     def parts(self) -> list[Part]:
-        """A figure for three of the measures."""
-        rows = self.table()
-        parts: list[Part] = [
+        """What three of the measures say, with a figure for two more."""
+        measures = ("pwcca", "cka", "procrustes")
+        claims = [self.claim(measure) for measure in measures if len(self.pairs) > 1]
+        return [
             f"{self.samples} tokens, {self.per_dimension:.1f} for each dimension of the widest "
-            f"site. Distances of the CCA kind say little below {ENOUGH}."
+            f"site. Distances of the CCA kind say little below {ENOUGH}.",
+            *([differences(claims)] if claims else []),
+            *map(self._drawn, measures[1:]),
         ]
-        for measure in ("pwcca", "cka", "procrustes"):
-            values = self.distance[measure]
-            near, far = int(np.nanargmin(values)), int(np.nanargmax(values))
-            parts += [
-                f"By {measure}, the nearest are {' and '.join(self.pairs[near])} "
-                f"({values[near]:.3f}), the farthest {' and '.join(self.pairs[far])} "
-                f"({values[far]:.3f}); paired at random: {np.mean(self.null[measure]):.3f}.",
-                Figure(
-                    f"Distance by {measure}",
-                    self.figure(measure),
-                    "0 = the same up to what the measure ignores.",
-                    [row for row in rows if row["measure"] == measure],
-                ),
-            ]
-        return parts
+
+    def _drawn(self, measure: str) -> Figure:
+        return Figure(
+            f"Distance by {measure}",
+            self.figure(measure),
+            "0 = the same up to what the measure ignores. Paired at random, tokens would give "
+            f"{np.mean(self.null[measure]):.3f}.",
+            [row for row in self.table() if row["measure"] == measure],
+        )

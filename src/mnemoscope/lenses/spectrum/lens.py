@@ -7,6 +7,7 @@ The conventions (window, detrending, scale) are those of `mnemoscope.lenses.posi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -74,33 +75,9 @@ class Spectrum(FixedLengthLens):
         """What was seen so far."""
         if not self.means:
             raise UserError("nothing was observed yet: call observe(seen) for every batch first")
-        cycles = frequencies(self.size)
-        rows: dict[str, list[Floats]] = {
-            name: [] for name in ("power", "words", "null", "windows", "sharpness_null", "bands")
-        }
-        amplitude, peaks, words_sharpness = {}, [], []
         generator = torch.Generator().manual_seed(0)
-        for site, means in self.means.items():
-            halves = means.halves()
-            both = spectra(halves, self.size)  # (2, W, F, D)
-            windows = (both[0].conj() * both[1]).real.sum(-1).numpy()
-            whole = spectra(means.mean(), self.size)
-            amplitude[site] = whole.abs().square().mean(0).sqrt().T.numpy()
-            words = (self.words[site] / self._batches - _power(whole)).numpy()
-            shuffled = []
-            for _ in range(self.shuffles):
-                order = torch.randperm(halves.shape[1], generator=generator)
-                mixed = spectra(halves[:, order], self.size)
-                shuffled.append((mixed[0].conj() * mixed[1]).real.sum(-1).mean(0).numpy())
-            power = windows.mean(0)
-            peaks.append(peak(power, cycles))
-            words_sharpness.append(peak(words, cycles)[1])
-            rows["power"].append(power)
-            rows["words"].append(words)
-            rows["null"].append(np.mean(shuffled, 0))
-            rows["windows"].append(windows)
-            rows["sharpness_null"].append(np.array([peak(one, cycles)[1] for one in shuffled]))
-            rows["bands"].append(band_shares(power, cycles))
+        found = [self._site(site, generator) for site in self.means]
+        amplitude = [one.pop("amplitude") for one in found]
         first = next(iter(self.means.values()))
         positions = len(first.mean())
         return SpectrumResult(
@@ -108,15 +85,45 @@ class Spectrum(FixedLengthLens):
             texts=first.count,
             positions=positions,
             window=self.size,
-            frequencies=cycles,
-            amplitude=amplitude,
+            frequencies=frequencies(self.size),
+            amplitude=dict(zip(self.means, amplitude, strict=True)),
             centres=centres(positions, self.size),
-            peak=np.array([one for one, _ in peaks]),
-            sharpness=np.array([one for _, one in peaks]),
-            words_sharpness=np.array(words_sharpness),
-            share=np.array([means.share() for means in self.means.values()]),
-            **{name: np.array(values) for name, values in rows.items()},
+            **{name: np.array([one[name] for one in found]) for name in found[0]},
         )
+
+    def _site(self, site: str, generator: torch.Generator) -> dict[str, Any]:
+        """What one site has of the fields of `SpectrumResult`."""
+        cycles, means = frequencies(self.size), self.means[site]
+        halves = means.halves()
+        windows = _common(halves, self.size)
+        whole = spectra(means.mean(), self.size)
+        words = (self.words[site] / self._batches - _power(whole)).numpy()
+        orders = [
+            torch.randperm(halves.shape[1], generator=generator) for _ in range(self.shuffles)
+        ]
+        shuffled = [_common(halves[:, order], self.size).mean(0) for order in orders]
+        power = windows.mean(0)
+        highest, sharpness = peak(power, cycles)
+        return {
+            "amplitude": whole.abs().square().mean(0).sqrt().T.numpy(),
+            "power": power,
+            "words": words,
+            "null": np.mean(shuffled, 0),
+            "windows": windows,
+            "peak": highest,
+            "sharpness": sharpness,
+            "sharpness_null": [peak(one, cycles)[1] for one in shuffled],
+            "words_sharpness": peak(words, cycles)[1],
+            "share": means.share(),
+            "bands": band_shares(power, cycles),
+        }
+
+
+def _common(halves: Tensor, size: int) -> Floats:
+    """Power (W, F) that both of (2, T, D) have, summed over columns."""
+    first, second = spectra(halves, size)  # (W, F, D) each
+    found: Floats = (first.conj() * second).real.sum(-1).numpy()
+    return found
 
 
 def _power(found: Tensor) -> Tensor:

@@ -14,10 +14,10 @@ from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.lenses.lens import MOST, Records, Result, SiteOptions, records
 from mnemoscope.lenses.positions.frequencies import band_names, peak
-from mnemoscope.lenses.spectrum.page import spectra_section
-from mnemoscope.lenses.spectrum.summary import summary
-from mnemoscope.plots.figure import Plot, Series, heatmap, lines
-from mnemoscope.report.document import Section
+from mnemoscope.lenses.spectrum.page import by_frequency, spectra_section, wave_sentences
+from mnemoscope.lenses.spectrum.summary import SpectrumBrief, SpectrumSummary, whole
+from mnemoscope.plots.figure import Plot, Series, lines
+from mnemoscope.report.document import Figure, Section, finding
 
 
 class SpectrumOptions(SiteOptions):
@@ -31,7 +31,7 @@ class SpectrumOptions(SiteOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class SpectrumResult(Result):
+class SpectrumResult(SpectrumBrief, Result):
     """Spectra of S sites over F frequencies, in cycles per token.
 
     amplitude   (D, F) by site: of the mean over texts, column by column, root mean square over
@@ -41,29 +41,15 @@ class SpectrumResult(Result):
     words       (S, F) power of single texts less that of the means: the word control
     null        (S, F) power with positions shuffled
     windows     (S, W, F) power by window, and where windows stand in ``centres``
-    peak, sharpness       (S,) the strongest frequency, and how many times the mean power it is
-    sharpness_null        (S, shuffles) the same with positions shuffled
-    words_sharpness       (S,) the same for the words
-    share       (S,) share of all variance that positions explain: without it a peak is noise
     bands       (S, bands) shares of the power by period in tokens, named in ``band_names``
     """
 
-    sites: tuple[str, ...]
-    texts: int
-    positions: int
-    window: int
-    frequencies: Floats
     amplitude: dict[str, Floats]
     power: Floats
     words: Floats
     null: Floats
     windows: Floats
     centres: Floats
-    peak: Floats
-    sharpness: Floats
-    sharpness_null: Floats
-    words_sharpness: Floats
-    share: Floats
     bands: Floats
 
     @property
@@ -96,23 +82,24 @@ class SpectrumResult(Result):
 
         Each as a share of its sum.
         """
-        site = site or self.sites[int(np.nanargmax(self.sharpness))]
+        shares = self._shares(site or self.sites[int(np.nanargmax(self.sharpness))])
+        series = [Series(name, self.frequencies, power) for name, power in shares.items()]
+        return lines(series, "cycles per token", "share of power")
+
+    def _shares(self, site: str) -> dict[str, Floats]:
+        """Power of one site and of its controls, each as a share of its sum, (F,)."""
         number = self._number(site)
         named = {"positions": self.power, "words": self.words, "shuffled positions": self.null}
-        series = []
-        for name, values in named.items():
-            power = np.maximum(values[number], 0)
-            series.append(Series(name, self.frequencies, power / max(power.sum(), 1e-300)))
-        return lines(series, "cycles per token", "share of power")
+        powers = {name: np.maximum(values[number], 0) for name, values in named.items()}
+        return {name: power / max(power.sum(), 1e-300) for name, power in powers.items()}
 
     def heatmap(self, site: str, most: int = 64) -> Plot:
         """Dimension × frequency of one site, the strongest dimensions first."""
         self._number(site)
         values = self.amplitude[site]
         order = np.argsort(-values.max(1), kind="stable")[:most]
-        names = [f"{one:.3f}" for one in self.frequencies]
-        return heatmap(
-            values[order], names, order.tolist(), "cycles per token", "dimension", "amplitude"
+        return by_frequency(
+            values[order], self.frequencies, order.tolist(), "dimension", "amplitude"
         )
 
     def _number(self, site: str) -> int:
@@ -121,5 +108,13 @@ class SpectrumResult(Result):
         return self.sites.index(site)
 
     def sections(self) -> list[Section]:
-        """One section."""
-        return [spectra_section(summary(self), "")]
+        """Where waves stand out, with the spectrum of that site; then all sites."""
+        seen, site = SpectrumSummary(**whole(self)), self.strongest_site
+        shown = Figure(
+            f"Spectrum at {site}",
+            self.figure(site),
+            f"Power at every frequency as a share of all, of the means over {self.texts} texts by "
+            "position, of what words bring, and with positions shuffled.",
+            records({"frequency": self.frequencies.tolist()}, self._shares(site)),
+        )
+        return [finding(*wave_sentences(seen), figure=shown), spectra_section(seen)]

@@ -10,100 +10,107 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemoscope.lenses.heads.summary import Matrix, Vector, short, tuples
+from mnemoscope.core.arrays import Floats
+from mnemoscope.lenses.heads.summary import DRAWN, rounded, taken
 
 if TYPE_CHECKING:
     from mnemoscope.lenses.spectrum.result import SpectrumResult
 
-FIELDS = ("power", "peak", "sharpness", "words_sharpness", "share")
 # Dimensions of a heat map.
 DIMENSIONS = 48
 # Least share of the variance that positions explain where waves are said to be.
 LEAST_SHARE = 0.01
+# Least ratio of sharpness to that of the sharper control that counts as waves.
+LEAST_STANDING_OUT = 1.2
+RATIO = "times the sharper control"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SpectrumBrief:
     """Spectra of means by position: what every checkpoint has.
 
-    power, peak, sharpness   (S, F), (S,), (S,) of the means by position; sharpness is the power of
-                             the strongest frequency over the mean power
-    sharpness_null           (S,) the sharpest of ten shuffles of the positions
-    words_sharpness          (S,) of what is left when the means are taken off
-    share                    (S,) share of variance that positions explain
+    peak, sharpness    (S,) the strongest frequency of the means by position, in cycles per token,
+                       and how many times the mean power it is
+    sharpness_null     (S,) the same of the sharpest shuffle of the positions, or (S, shuffles)
+    words_sharpness    (S,) the same for the words
+    share              (S,) share of all variance that positions explain: without it a peak is noise
     """
 
     sites: tuple[str, ...]
     texts: int
     positions: int
     window: int
-    frequencies: Vector
-    power: Matrix
-    peak: Vector
-    sharpness: Vector
-    sharpness_null: Vector
-    words_sharpness: Vector
-    share: Vector
+    frequencies: Floats
+    peak: Floats
+    sharpness: Floats
+    sharpness_null: Floats
+    words_sharpness: Floats
+    share: Floats
+
+    def standing_out(self, site: str) -> float:
+        """How many times sharper the waves of a site are than the sharper of its two controls.
+
+        None are there, 0, where positions explain hardly any of the variance.
+        """
+        s = self.sites.index(site)
+        if self.share[s] <= LEAST_SHARE:
+            return 0.0
+        control = max(np.max(self.sharpness_null[s]), self.words_sharpness[s])
+        return float(self.sharpness[s] / control)
+
+    @property
+    def strongest_site(self) -> str:
+        """Where waves stand out most; where none do, the sharpest."""
+        sharpest = dict(zip(self.sites, self.sharpness, strict=True))
+        return max(self.sites, key=lambda site: (self.standing_out(site), sharpest[site]))
 
     @property
     def with_waves(self) -> tuple[str, ...]:
         """Sites with waves: sharper than every shuffle and than words, and more than noise."""
-        return tuple(
-            site
-            for s, site in enumerate(self.sites)
-            if self.sharpness[s] > max(self.sharpness_null[s], self.words_sharpness[s])
-            and self.share[s] > LEAST_SHARE
-        )
+        return tuple(site for site in self.sites if self.standing_out(site) > 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Amplitude:
     """The dimensions with the highest peaks, and their amplitudes by frequency."""
 
     dimensions: tuple[int, ...]
-    values: Matrix
+    values: Floats
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SpectrumSummary(SpectrumBrief):
     """All that a page shows of the spectra of one model.
 
+    power   (S, F) of the means by position
     drift   (S, W) strongest frequency by window; ``centres`` (W,) are their middles
     """
 
-    drift: Matrix
-    centres: Vector
+    power: Floats
+    drift: Floats
+    centres: Floats
     amplitude: dict[str, Amplitude]
 
 
 def brief(spectrum: SpectrumResult) -> dict[str, Any]:
     """The fields of `SpectrumBrief`."""
-    return {
-        "sites": spectrum.sites,
-        "texts": spectrum.texts,
-        "positions": spectrum.positions,
-        "window": spectrum.window,
-        "frequencies": tuples(spectrum.frequencies),
-        "sharpness_null": tuples(spectrum.sharpness_null.max(1)),
-        **{name: short(getattr(spectrum, name)) for name in FIELDS},
-    }
+    highest = rounded(spectrum.sharpness_null.max(1))
+    given = {"frequencies": spectrum.frequencies, "sharpness_null": highest}
+    return taken(SpectrumBrief, spectrum, **given)
 
 
 def whole(spectrum: SpectrumResult) -> dict[str, Any]:
     """The fields of `SpectrumSummary`."""
-    return {
+    return taken(
+        SpectrumSummary,
+        spectrum,
         **brief(spectrum),
-        "drift": short(spectrum.drift()),
-        "centres": tuples(spectrum.centres),
-        "amplitude": {site: _strongest(values) for site, values in spectrum.amplitude.items()},
-    }
+        drift=rounded(spectrum.drift()),
+        centres=spectrum.centres,
+        amplitude={site: _strongest(values) for site, values in spectrum.amplitude.items()},
+    )
 
 
-def summary(spectrum: SpectrumResult) -> SpectrumSummary:
-    """All that a page shows of spectra."""
-    return SpectrumSummary(**whole(spectrum))
-
-
-def _strongest(amplitude: Any) -> Amplitude:
+def _strongest(amplitude: Floats) -> Amplitude:
     order = np.argsort(-amplitude.max(1), kind="stable")[:DIMENSIONS]
-    return Amplitude(tuples(order), short(amplitude[order]))
+    return Amplitude(tuple(order.tolist()), rounded(amplitude[order], DRAWN))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -73,7 +74,8 @@ def by_frequency(tokens: Iterable[int] | Ints, edges: Sequence[int] = EDGES) -> 
 
 def by_tags(tags: Sequence[Sequence[str]]) -> Groups:
     """Groups by tags such as parts of speech: ``tags[text][position]``, "" for none."""
-    names = tuple(sorted({tag for text in tags for tag in text if tag}))
+    counts = Counter(tag for text in tags for tag in text if tag)
+    names = tuple(sorted(counts))
     number = {name: which for which, name in enumerate(names)}
     if not names:
         raise UserError("no token has a tag")
@@ -88,12 +90,7 @@ def by_tags(tags: Sequence[Sequence[str]]) -> Groups:
             ) from error
         return np.array(found, dtype=np.int64)
 
-    sizes = np.zeros(len(names), dtype=np.int64)
-    for text in tags:
-        for tag in text:
-            if tag:
-                sizes[number[tag]] += 1
-    return Groups(names, of, sizes, "tag")
+    return Groups(names, of, np.array([counts[name] for name in names]), "tag")
 
 
 def everything(count: int) -> Groups:

@@ -18,17 +18,20 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.attention_inputs import AttentionInputs, capture_attention_inputs
-from mnemoscope.activations.fixed_length import FixedLengthTexts
+from mnemoscope.activations.fixed_length import FixedLengthTexts, lay
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
+from mnemoscope.lenses.information.entropy import entropy
 from mnemoscope.lenses.positions.fourier import only_band
 from mnemoscope.lenses.positions.frequencies import OCTAVES, band_names
 from mnemoscope.lenses.waves.losses import loss_of
-from mnemoscope.lenses.waves.result import MODES, BandsResult
+from mnemoscope.lenses.waves.summary import BandFilters
 from mnemoscope.open import Reader
 
-# By layer, mean queries and keys by position, each (H, T, E).
+# By layer, of queries and of keys: means by position (H, T, E), variances of heads (H,).
 Means = Mapping[int, tuple[Tensor, Tensor]]
-Mode = Literal["stop", "pass", "shuffled"]
+Mode = Literal["stop", "pass", "elsewhere"]
+MODES: tuple[Mode, ...] = ("stop", "pass", "elsewhere")
 
 
 @dataclass(frozen=True)
@@ -53,42 +56,76 @@ def octaves() -> list[Band]:
     return [*found, Band("all", 0.0, 0.5)]
 
 
-def taken_off(means: Means, band: Band, mode: Mode = "stop", seed: int = 0) -> Means:
-    """What a filter takes off queries and keys, by layer."""
+# What is taken off queries or keys: a signal (H, T, E), and a share (H,) of all that they are.
+Removal = tuple[Tensor, Tensor]
+Removals = Mapping[int, tuple[Removal, Removal]]
+
+
+def taken_off(
+    means: Means, band: Band, mode: Mode = "stop", variances: Means | None = None
+) -> Removals:
+    """What a filter takes off queries and keys, by layer.
+
+    The control, ``elsewhere``, leaves the band and takes as much energy off all the rest, as far as
+    there is as much; it needs the ``variances``.
+    """
     if mode not in MODES:
-        raise UserError(f"a filter can stop, pass or be shuffled, not {mode!r}")
+        raise UserError(f"a filter can stop, pass or take energy off elsewhere, not {mode!r}")
+    if mode == "elsewhere" and variances is None:
+        raise UserError("to take as much energy off elsewhere, the variances are needed")
     found = {}
-    for layer, (queries, keys) in means.items():
+    for layer, both in means.items():
         parts = []
-        for signal in (queries, keys):
+        for side, signal in enumerate(both):
             inside = only_band(signal, band.low, band.high)
+            constant = signal.mean(1, keepdim=True)
+            share = signal.new_zeros(len(signal))
             if mode == "pass":
-                inside = signal - signal.mean(1, keepdim=True) - inside
-            if mode == "shuffled":
-                generator = torch.Generator().manual_seed(seed + layer)
-                order = torch.randperm(inside.shape[1], generator=generator)
-                inside = inside[:, order]
-            parts.append(inside)
+                inside = signal - constant - inside
+            elif mode == "elsewhere":
+                assert variances is not None
+                taken, rest = _energies(inside, variances[layer][side])
+                share = (taken / rest.clamp(min=1e-300)).clamp(max=1).sqrt()
+                inside = -share[:, None, None] * (constant + inside)
+            parts.append((inside, share))
         found[layer] = (parts[0], parts[1])
     return found
+
+
+def matched(means: Means, variances: Means, band: Band) -> float:
+    """How much of a band's energy can be had elsewhere: 1 when there is as much everywhere."""
+    taken = had = 0.0
+    for layer, both in means.items():
+        for signal, variance in zip(both, variances[layer], strict=True):
+            mine, rest = _energies(only_band(signal, band.low, band.high), variance)
+            taken, had = taken + float(mine.sum()), had + float(torch.minimum(mine, rest).sum())
+    return had / taken if taken > 0 else 1.0
+
+
+def _energies(inside: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    """Energy per token of a band (H, T, E), and of all the rest but the constant, (H,)."""
+    mine = inside.square().sum(2).mean(1)
+    return mine, (variance - mine).clamp(min=0)
 
 
 class Filter:
     """A change of queries and keys for `capture_attention_inputs`."""
 
-    def __init__(self, off: Means, kept: slice) -> None:
-        self.off, self.kept = off, kept
+    def __init__(self, removals: Removals, kept: slice) -> None:
+        self.removals, self.kept = removals, kept
         self.before: dict[tuple[int, str], Tensor] = {}
 
     def __call__(self, layer: int, kind: Literal["q", "k"], value: Tensor) -> Tensor:
-        """Take off what belongs to a layer; heads that share a key share what is taken off."""
+        """Take off what belongs to a layer."""
         self.before[layer, kind] = value.detach()
-        if layer not in self.off:
+        if layer not in self.removals:
             return value
-        signal = self.off[layer][kind == "k"]
-        signal = signal[:: signal.shape[0] // value.shape[1]].to(value)
+        signal, share = self.removals[layer][kind == "k"]
+        # Heads that share a key share what is taken off.
+        every = len(share) // value.shape[1]
+        signal, share = signal[::every].to(value), share[::every, None, None].to(value)
         changed = value.clone()
-        changed[:, :, self.kept] -= signal
+        changed[:, :, self.kept] -= signal + share * value[:, :, self.kept]
         return changed
 
 
@@ -97,53 +134,56 @@ def effects(
     reader: Reader,
     fixed: FixedLengthTexts,
     means: Means,
+    variances: Means,
     *,
     bands: Sequence[Band] | None = None,
-    modes: Sequence[Mode] = ("stop", "pass", "shuffled"),
     batch: int = 32,
-) -> BandsResult:
+) -> BandFilters:
     """Filter every layer's queries and keys at once, band by band, and read the same texts."""
     bands = octaves() if bands is None else list(bands)
-    question = loss_of(reader, fixed.tokens)
-    usable = fixed.tokens[: len(fixed.tokens) // 2 * 2]
-    if not len(usable):
-        raise UserError("at least two texts are needed to see what a filter does")
+    question = loss_of(reader)
+    top = f"layer.{max(means)}.out"
 
-    def losses(off: Means | None) -> tuple[Tensor, dict[int, list[float]]]:
+    def read(removals: Removals | None) -> tuple[Tensor, dict[int, list[float]]]:
+        """Losses (N,), or without a question what the last layer gives (N, T, D)."""
         found, moved = [], {number: [0.0, 0.0] for number in means}
-        for tokens in torch.split(usable, batch):
-            change = Filter(off or {}, fixed.kept)
+        for tokens in torch.split(fixed.tokens, batch):
+            change = Filter(removals or {}, fixed.kept)
 
             def take(captured: AttentionInputs, change: Filter = change) -> None:
-                if off is not None:
+                if removals is not None:
                     _compare(captured, change, moved[captured.layer])
 
             with capture_attention_inputs(reader.model, take, change):
                 if question is None:
-                    reader.read(tokens)
+                    found.append(lay(reader, tokens, fixed.kept, top)[top].cpu().float())
                 else:
                     found.append(question.of(tokens, fixed.kept))
-        return torch.cat(found) if found else torch.tensor([torch.nan]), moved
+        return torch.cat(found), moved
 
-    plain, _ = losses(None)
-    change: dict[str, list[float]] = {mode: [] for mode in modes}
-    error: dict[str, list[float]] = {mode: [] for mode in modes}
-    shifted: dict[str, list[list[float]]] = {mode: [] for mode in modes}
-    for mode in modes:
+    plain, _ = read(None)
+    spread = plain.flatten(0, -2).var(0, correction=0).sum() if question is None else None
+    found: dict[str, dict[str, Floats]] = {"change": {}, "error": {}, "moved": {}}
+    for mode in MODES:
+        rows = []
         for band in bands:
-            filtered, moved = losses(taken_off(means, band, mode))
+            filtered, moved = read(taken_off(means, band, mode, variances))
             apart = filtered - plain
-            change[mode].append(float(apart.mean()))
-            error[mode].append(2 * float(apart.std(correction=0)) / len(apart) ** 0.5)
-            shifted[mode].append([total / max(count, 1) for total, count in moved.values()])
-    return BandsResult(
+            if spread is not None:
+                apart = apart.square().sum(2).mean(1) / spread
+            error = 2 * float(apart.std(correction=0)) / len(apart) ** 0.5
+            shares = [total / max(count, 1) for total, count in moved.values()]
+            rows.append((float(apart.mean()), error, shares))
+        for name, values in zip(found, zip(*rows, strict=True), strict=True):
+            found[name][mode] = np.array(values)
+    return BandFilters(
         asked="" if question is None else question.name,
         bands=tuple(band.name for band in bands),
-        texts=len(usable),
-        loss=float(plain.mean()),
-        change={mode: np.array(values) for mode, values in change.items()},
-        error={mode: np.array(values) for mode, values in error.items()},
-        moved={mode: np.array(values) for mode, values in shifted.items()},
+        texts=len(fixed.tokens),
+        loss=float("nan") if question is None else float(plain.mean()),
+        **found,
+        matched=np.array([matched(means, variances, band) for band in bands]),
+        entropy=entropy(fixed.tokens[:, fixed.kept].numpy()),
     )
 
 

@@ -14,10 +14,15 @@ from mnemoscope.lenses.heads.lens import Heads, PositionLens
 from mnemoscope.lenses.positions.position_table import position_table
 from mnemoscope.lenses.spectrum.lens import Spectrum
 from mnemoscope.lenses.waves.bands import effects
-from mnemoscope.lenses.waves.propagation import NormSpread, Propagation
+from mnemoscope.lenses.waves.columns import columns
+from mnemoscope.lenses.waves.propagation import SITES, Norms, Propagation, residual_norms
 from mnemoscope.lenses.waves.recovery import Recovery
 from mnemoscope.lenses.waves.result import WavesOptions, WavesResult
+from mnemoscope.lenses.waves.shifts import shifted
 from mnemoscope.open import open_reader
+
+# Heads whose columns are shown, and texts on which waves are shifted.
+SHOWN, SHIFTED = 4, 8
 
 
 class Waves(PositionLens):
@@ -47,7 +52,7 @@ class Waves(PositionLens):
         options: dict[str, Any] = {"window": window, "frequencies": frequencies}
         self.heads = Heads(length=length, texts=texts, reach=reach, paper=paper, **options)
         self.spectrum, self.recovery = Spectrum(**options), Recovery()
-        self.norms = NormSpread()
+        self.norms = Norms()
         self.propagation: Propagation | None = None
 
     def observe(
@@ -65,12 +70,14 @@ class Waves(PositionLens):
         self.heads.begin(reader, fixed)
         table = position_table(reader.model, fixed.tokens.shape[1])
         if table is not None:
-            self.propagation = Propagation(table[fixed.kept])
+            path = residual_norms(reader, fixed.tokens[:1])
+            self.norms = Norms(path, table.shape[1])
+            self.propagation = Propagation(table[fixed.kept], self.norms)
         total = -(-len(fixed.tokens) // batch)
         with progress("reading", total, silent=silent) as show:
             for number, tokens in enumerate(fixed.batches(batch), start=1):
                 with self.norms.watching(reader.model, fixed.kept):
-                    seen = self.heads.read_batch(tokens, ("embeddings", "layer.*.out"))
+                    seen = self.heads.read_batch(tokens, SITES)
                 self._take(seen)
                 show(number, "")
         self.heads.explain()
@@ -87,15 +94,20 @@ class Waves(PositionLens):
     def result(self) -> WavesResult:
         """What was seen."""
         heads = self.heads.result()
-        few = self.fixed.some(self.filtered)
+        few, means = self.fixed.some(self.filtered), self.heads.means()
+        followed = self.propagation
+        norms = self.norms.result(None if followed is None else followed.table)
         return WavesResult(
             model=self.reader.name,
             spectrum=self.spectrum.result(),
             heads=heads,
             recovery=self.recovery.result(self._directions()),
-            propagation=None if self.propagation is None else self.propagation.result(),
-            norms=self.norms.result(),
-            bands=effects(self.reader, few, self.heads.means()),
+            propagation=None if followed is None else followed.result(),
+            norms={norm.path: norm.spread for norm in norms},
+            bands=effects(self.reader, few, means, self.heads.variances()),
+            norm_fits=norms,
+            shift=shifted(self.reader, few.some(SHIFTED), means, reach=self.heads.reach),
+            columns=columns(self.reader, few, means, heads.strongest(SHOWN)),
         )
 
     def _directions(self) -> dict[str, dict[str, Tensor]]:

@@ -1,4 +1,4 @@
-"""What a model loses on texts, text by text, whichever question it was made for.
+"""What a model loses on texts, text by text: each model is asked the question it was made for.
 
 Shapes: B texts, T tokens, V outputs.
 """
@@ -16,12 +16,13 @@ from torch import Tensor
 
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.masking import hide
+from mnemoscope.huggingface.loading import load_causal, load_masked, rows_of
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.open import Reader
 
-# As the sentence encoders of sentence-transformers are trained: cosine times twenty.
-SHARPNESS = 20.0
+# tokens (B, T) -> logits (B, T, V)
+Logits = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -33,69 +34,90 @@ class Loss:
 
 
 @torch.no_grad()
-def loss_of(reader: Reader, tokens: Tensor) -> Loss | None:
-    """The loss that a model can be asked for; None when it says nothing.
+def loss_of(reader: Reader) -> Loss | None:
+    """The loss that a model can be asked for; None when it has no head that says tokens.
 
-    A language model is asked for the next token, or for hidden ones if it looks ahead. A model
-    without a readout of its own is asked which of the texts beside it followed each text, by the
-    angle between mean vectors: what sentence encoders are trained for.
+    A language model is asked for the next token, a masked one for hidden tokens. Readers open
+    models of `transformers` without their heads: what the weights were saved with is put back on.
     """
     model: Any = reader.model
     if isinstance(model, SourceModel):
         return None
     if isinstance(model, SequenceModel):
-        return _hidden(reader) if model.config.looks_ahead else _next(reader, _logits)
-    out = reader.read(tokens[:1])
-    if hasattr(out, "logits") and not model.config.is_encoder_decoder:
-        return _next(reader, _logits)
-    decoder = not model.config.is_encoder_decoder and getattr(
-        next((m for m in model.modules() if hasattr(m, "is_causal")), None), "is_causal", False
-    )
-    if decoder and getattr(model.config, "tie_word_embeddings", False):
-        words = model.get_input_embeddings().weight
-        return _next(reader, lambda given: given.last_hidden_state @ words.T)
-    return _neighbours(reader)
+        if model.config.looks_ahead:
+            blank = int(model.config.vocab) - 1
+            return _hidden(lambda tokens: reader.read(tokens).logits, blank, blank)
+        return _next(lambda tokens: reader.read(tokens).logits)
+    if model.config.is_encoder_decoder:
+        return None
+    headed = _headed(model)
+    if headed is None:
+        return _tied(reader)
+
+    def logits(tokens: Tensor) -> Tensor:
+        found: Tensor = headed(input_ids=tokens.to(reader.device)).logits
+        return found
+
+    if not _masked(type(headed).__name__):
+        return _next(logits)
+    mask = getattr(reader.tokenizer, "mask_token_id", None)
+    # Without its tokenizer nobody knows what hides a token.
+    return None if mask is None else _hidden(logits, rows_of(model), int(mask))
 
 
-def _logits(out: Any) -> Tensor:
-    logits: Tensor = out.logits
-    return logits
+def _masked(kind: str) -> bool:
+    return kind.endswith("ForMaskedLM")
 
 
-def _next(reader: Reader, read_out: Callable[[Any], Tensor]) -> Loss:
+def _says_tokens(kind: str) -> bool:
+    return _masked(kind) or kind.endswith(("LMHeadModel", "ForCausalLM"))
+
+
+def _headed(model: Any) -> Any:
+    """The model with the head that its weights were saved with, around the same base; or None."""
+    if _says_tokens(type(model).__name__):
+        return model
+    config = model.config
+    kind = next(iter(config.architectures or []), "")
+    if not _says_tokens(kind) or not config.name_or_path:
+        return None
+    headed = (load_masked if _masked(kind) else load_causal)(config.name_or_path)
+    headed.to(next(model.parameters()).device)
+    setattr(headed, headed.base_model_prefix, model)
+    return headed
+
+
+def _tied(reader: Reader) -> Loss | None:
+    """A bare decoder that says tokens by the vectors it reads them by needs no head."""
+    model: Any = reader.model
+    attention = next((one for one in model.modules() if hasattr(one, "is_causal")), None)
+    if not (getattr(attention, "is_causal", False) and model.config.tie_word_embeddings):
+        return None
+    words = model.get_input_embeddings().weight
+    return _next(lambda tokens: reader.read(tokens).last_hidden_state @ words.T)
+
+
+def _next(logits: Logits) -> Loss:
     def of(tokens: Tensor, kept: slice) -> Tensor:
-        logits = read_out(reader.read(tokens))[:, :-1].float()
-        wanted = tokens[:, 1:].to(logits.device)
-        nats = F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none")
+        found = logits(tokens)[:, :-1].float()
+        wanted = tokens[:, 1:].to(found.device)
+        nats = F.cross_entropy(found.flatten(0, 1), wanted.flatten(), reduction="none")
         return nats.view(wanted.shape).mean(1).cpu()
 
     return Loss("next token", of)
 
 
-def _hidden(reader: Reader) -> Loss:
-    blank = int(reader.model.config.vocab) - 1  # type: ignore[union-attr, arg-type]
-
+def _hidden(logits: Logits, size: int, blank: int) -> Loss:
     def of(tokens: Tensor, kept: slice) -> Tensor:
         # The same tokens are hidden whenever the same texts are asked for.
         rng = np.random.default_rng(int(tokens.sum()) % 2**32)
-        read, asked = hide(tokens.numpy(), blank, blank, rng)
-        logits = _logits(reader.read(torch.from_numpy(read))).float().cpu()
-        targets = torch.from_numpy(asked)
+        read = tokens.clone()
+        inside, asked = hide(tokens[:, kept].numpy(), size, blank, rng)
+        read[:, kept] = torch.from_numpy(inside)
+        found, targets = logits(read)[:, kept].float().cpu(), torch.from_numpy(asked)
         nats = F.cross_entropy(
-            logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=NO_QUESTION
+            found.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=NO_QUESTION
         ).view(targets.shape)
         return nats.sum(1) / (targets != NO_QUESTION).sum(1)
 
     return Loss("hidden tokens", of)
-
-
-def _neighbours(reader: Reader) -> Loss:
-    def of(tokens: Tensor, kept: slice) -> Tensor:
-        vectors = reader.read(tokens).last_hidden_state[:, kept].float().mean(1)
-        vectors = F.normalize(vectors, dim=1)
-        alike = SHARPNESS * vectors[0::2] @ vectors[1::2].T
-        right = torch.arange(len(alike), device=alike.device)
-        both = [F.cross_entropy(one, right, reduction="none") for one in (alike, alike.T)]
-        return torch.stack(both, 1).flatten().cpu()
-
-    return Loss("which text follows", of)

@@ -5,9 +5,8 @@ Shapes: S sites, L layers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
 from pydantic import Field
 
 from mnemoscope.core.arrays import Floats
@@ -15,15 +14,9 @@ from mnemoscope.lenses.heads.result import HeadsResult, PositionOptions
 from mnemoscope.lenses.lens import MOST, Records, Result, by_site, records
 from mnemoscope.lenses.spectrum.result import SpectrumResult
 from mnemoscope.lenses.waves import page
-from mnemoscope.lenses.waves.summary import summary
-from mnemoscope.plots.figure import Plot, Reference, Series, bars
+from mnemoscope.lenses.waves.summary import BandFilters, HeadColumns, NormFit, WaveShift, summary
+from mnemoscope.plots.figure import Plot
 from mnemoscope.report.document import Section
-
-MODES = {
-    "stop": "the band taken out",
-    "pass": "nothing but the band left of the positions",
-    "shuffled": "control: the band's values taken off at other positions",
-}
 
 
 class WavesOptions(PositionOptions):
@@ -57,24 +50,21 @@ class RecoveryResult:
 
     def figure(self) -> Plot:
         """One line per method, over sites."""
-        return by_site(
-            {method: (values,) for method, values in self.value.items()},
-            self.sites,
-            "site",
-            "share of variance by position",
-            references=[Reference(self.null, "null: positions shuffled")],
-            y_range=(-0.02, 1.02),
-        )
+        return page.recovered(self.value, self.null, self.sites, "site")
 
 
 @dataclass(frozen=True, eq=False)
 class PropagationResult:
     """At S sites, all (S,).
 
-    fit        R² of S P L for the means by position, mean vector taken off
+    fit        R² of S P L for the means by position, mean vector taken off, S and L free
     shuffled   the same with the rows of P shuffled: as many free numbers, no position
     line       R² of a straight line in the position, column by column: the plain control
     energy     share of all variance that positions explain
+    norms      R² of S P L with S and L of the norms on the way, nothing fitted
+    kept       how much of that is in the means: 1 all of it, 0 nothing, whatever else is there
+    whole      share of the waves' energy that S has left in their shape, text by text
+    bands      (S, bands) ``kept`` by period in tokens
     """
 
     sites: tuple[str, ...]
@@ -82,73 +72,32 @@ class PropagationResult:
     shuffled: Floats
     line: Floats
     energy: Floats
+    norms: Floats | None = None
+    kept: Floats | None = None
+    whole: Floats | None = None
+    bands: Floats | None = None
 
     def table(self) -> Records:
         """One row per site."""
-        return records(
-            {"site": self.sites},
-            {
-                "S P L": self.fit,
-                "rows shuffled": self.shuffled,
-                "straight line": self.line,
-                "share of variance": self.energy,
-            },
-        )
+        return records({"site": self.sites}, self._curves())
 
-    def figure(self) -> Plot:
-        """All four over sites."""
+    def _curves(self) -> dict[str, Floats]:
+        """What older results do not have is left out."""
         named = {
-            "S P L": (self.fit,),
-            "rows of P shuffled": (self.shuffled,),
-            "straight line in position": (self.line,),
-            "share of all variance": (self.energy,),
+            "S P L": self.fit,
+            "rows shuffled": self.shuffled,
+            "straight line": self.line,
+            "share of variance": self.energy,
+            "norms alone": self.norms,
+            "kept": self.kept,
+            "whole after S": self.whole,
         }
-        return by_site(named, self.sites, "site", "R², or share")
-
-
-@dataclass(frozen=True, eq=False)
-class BandsResult:
-    """What filters did, by mode; bands as in ``bands``.
-
-    loss        what the model loses as it is, nats; NaN when it has no loss
-    change      (bands,) how much more it loses, and ``error``, two standard errors over texts
-    moved       (bands, L) share of attention that goes elsewhere in a layer for the same input
-    """
-
-    asked: str
-    bands: tuple[str, ...]
-    texts: int
-    loss: float
-    change: dict[str, Floats]
-    error: dict[str, Floats]
-    moved: dict[str, Floats]
-    meaning: dict[str, str] = field(default_factory=lambda: dict(MODES))
-
-    def table(self) -> Records:
-        """One row per mode and band."""
-        moved = np.array(list(self.moved.values()))
-        return records(
-            {"filter": list(self.moved), "period": self.bands},
-            {
-                "loss added": [self.change[mode] for mode in self.moved],
-                "error": [self.error[mode] for mode in self.moved],
-                **{f"attention moved, layer {n}": moved[..., n] for n in range(moved.shape[2])},
-            },
-        )
+        return {name: values for name, values in named.items() if values is not None}
 
     def figure(self) -> Plot:
-        """Loss added by band and mode; without a loss, attention moved."""
-        if np.isnan(self.loss):
-            series = [Series(m, self.bands, moved.mean(1)) for m, moved in self.moved.items()]
-            return bars(series, "period in tokens", "share of attention moved")
-        series = [
-            Series(m, self.bands, c, c - self.error[m], c + self.error[m])
-            for m, c in self.change.items()
-        ]
-        return bars(
-            series, "period in tokens", f"loss added ({self.asked}, nats)",
-            references=[Reference(0.0, "the model as it is")],
-        )  # fmt: skip
+        """All over sites."""
+        curves = {name: (values,) for name, values in self._curves().items()}
+        return by_site(curves, self.sites, "site", "R², or share")
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +113,10 @@ class WavesResult(Result):
     recovery: RecoveryResult
     propagation: PropagationResult | None
     norms: dict[str, float]
-    bands: BandsResult
+    bands: BandFilters
+    norm_fits: tuple[NormFit, ...] = ()
+    shift: WaveShift | None = None
+    columns: tuple[HeadColumns, ...] = ()
 
     def figure(self) -> Plot:
         """Share of the scores that depends on i − j, layer × head."""
@@ -175,5 +127,5 @@ class WavesResult(Result):
         return self.heads.table()
 
     def sections(self) -> list[Section]:
-        """Spectra, heads, directions, survival, filters."""
-        return page.sections(summary(self))
+        """The finding, then spectra, heads, directions, survival, filters."""
+        return page.page(summary(self))

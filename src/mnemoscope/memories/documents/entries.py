@@ -11,7 +11,6 @@ Shapes: R rows, T tokens, D width, N documents, E entries, K size of a represent
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -20,14 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.seeds import derive
 
 Select = Literal["tanh", "relu", "sigmoid"]
 Start = Literal["orthogonal", "random", "small", "tfidf", "shingles", "hidden"]
 Control = Literal["none", "all", "random", "disjoint", "bias"]
-
-# Tokens of a shingle: runs this long are hardly shared by two texts that are not alike.
-SHINGLE = 3
 
 ACTIVATIONS = {"tanh": torch.tanh, "relu": torch.relu, "sigmoid": torch.sigmoid}
 
@@ -99,34 +94,6 @@ def control_masks(count: int, entries: int, control: Control, generator: torch.G
     return F.pad(masks, (0, entries - count * own))
 
 
-def tfidf(texts: Sequence[Sequence[int]], size: int, seed: int = 0, run: int = 1) -> Tensor:
-    """Representations (N, K) from the words of the texts: TF-IDF, projected to K numbers.
-
-    A word weighs (1 + log count) · (1 + log((1 + N) / (1 + documents that have it))). Its
-    direction depends on the word and the seed only, so a text that comes later lands beside the
-    texts it shares words with. With ``run`` above 1, runs of so many words (shingles) stand for
-    words. Rows have length √2.
-    """
-    counts = [Counter(_runs(text, run)) for text in texts]
-    spread = Counter(word for count in counts for word in count)
-    rows = []
-    for count in counts:
-        words = list(count)
-        weights = torch.tensor(
-            [
-                (1 + math.log(count[word])) * (1 + math.log((1 + len(texts)) / (1 + spread[word])))
-                for word in words
-            ]
-        )
-        rows.append(weights @ torch.stack([_direction(word, size, seed) for word in words]))
-    return unit(torch.stack(rows))
-
-
-def _runs(text: Sequence[int], run: int) -> list[tuple[int, ...]]:
-    """All runs of so many words, or the whole text where it is shorter."""
-    return [tuple(text[at : at + run]) for at in range(max(1, len(text) - run + 1))]
-
-
 def unit(vectors: Tensor) -> Tensor:
     """Scale rows (N, K) to length √2, as long as the orthogonal start makes them."""
     length: Tensor = vectors.norm(dim=1, keepdim=True).clamp(min=1e-12)
@@ -137,8 +104,3 @@ def project(vectors: Tensor, size: int, seed: int = 0) -> Tensor:
     """Random projection of (N, D) to (N, K) that depends on D, K and the seed only."""
     generator = torch.Generator().manual_seed(seed)
     return unit(vectors.float() @ torch.randn(vectors.shape[1], size, generator=generator))
-
-
-def _direction(word: tuple[int, ...], size: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(derive(seed, "direction", *word))
-    return torch.randn(size, generator=generator)

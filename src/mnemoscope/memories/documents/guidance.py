@@ -1,8 +1,8 @@
-"""Guidance: a text is likely under its own document, unlikely under any other (Park & Choi 2024).
+"""Guidance: a text is likely with its own document, unlikely with any other (Park & Choi 2024).
 
     L = CE(right) + α · |τ − CE(wrong)|
 
-τ is the loss one wants under the wrong document.
+τ is the loss one wants with the wrong document.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def guided_losses(
     """
     if right.shape != wrong.shape:
         raise UserError(
-            f"losses of {tuple(right.shape)} texts under the right document, of "
-            f"{tuple(wrong.shape)} under the wrong one"
+            f"losses of {tuple(right.shape)} texts with the right document, of "
+            f"{tuple(wrong.shape)} with the wrong one"
         )
     clamped = (wrong - tau).square().minimum(right)
     pushed = (tau - wrong).abs() if form == "absolute" else clamped

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ class Gaussians:
     (Martins 2022), where the widths are 0.005 and 0.01 however many functions there are.
     """
 
+    integral: ClassVar[float] = 1.0
     count: int
     widths: tuple[float, ...]
 
@@ -42,6 +44,21 @@ class Rectangles:
     """Functions that are one on their own N-th of [0, 1] and zero elsewhere."""
 
     count: int
+
+    @property
+    def integral(self) -> float:
+        """Of one function."""
+        return 1 / self.count
+
+    def edges(self, like: Tensor) -> Tensor:
+        """Where parts begin and the last one ends, (N + 1,)."""
+        return torch.linspace(0, 1, self.count + 1, dtype=like.dtype, device=like.device)
+
+    def overlap(self, edges: Tensor) -> Tensor:
+        """Length that part i shares with [edge j, edge j + 1]: (..., N + 1) -> (..., N, N)."""
+        own, edges = self.edges(edges)[:, None], edges[..., None, :]
+        end = torch.minimum(edges[..., 1:], own[1:])
+        return (end - torch.maximum(edges[..., :-1], own[:-1])).clamp(min=0)
 
     def evaluate(self, times: Tensor) -> Tensor:
         """ψ_j(t): times (...) -> (..., N)."""

@@ -6,28 +6,35 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mnemoscope.core.config import Config
 from mnemoscope.memories.compressive.config import Compressing
 
 if TYPE_CHECKING:
     from mnemoscope.memories.infinite.long_term import LongTerm
 
 
-class Infinite(Compressing):
-    """∞-former; what leaves the cache lives on in a signal of fixed size (Martins 2022)."""
+class Signal(Config):
+    """How a continuous signal is fitted, attended to and written: alike in every model."""
 
-    memory: Literal["infinite"] = "infinite"
-    compressed_len: int = Field(
-        0, ge=0, description="compressed vectors between cache and signal; 0 = none"
-    )
-    chunk: int = Field(64, ge=1, description="tokens written to the signal at once")
     basis: int = Field(64, ge=2, description="basis functions, hence vectors, of the signal")
     spread: float = Field(1.0, gt=0, description="width of a basis function, in distances")
     widths: tuple[float, ...] | None = Field(
         None, min_length=1, description="fixed widths instead, such as 0.005,0.01 of the release"
     )
-    penalty: float = Field(0.5, gt=0, description="of the ridge regression that fits the signal")
+    fit: Literal["length", "count"] = Field(
+        "length",
+        description="what a token counts in the fit: the length of axis it stands for, or, as "
+        "published, as much as any point",
+    )
+    penalty: float = Field(
+        default_factory=lambda given: 0.5 if given.get("fit") == "count" else 0.01,
+        gt=0,
+        description="of the ridge regression that fits the signal; 0.01, by count 0.5",
+    )
     samples: int | None = Field(
-        None, ge=1, description="points at which the old signal is read; none = basis"
+        None,
+        ge=1,
+        description="points at which the old signal is read; none = four a function, by count one",
     )
     contraction: Annotated[float, Field(gt=0, lt=1)] | Literal["equal"] = Field(
         "equal", description="share the old signal keeps; equal = the same for every chunk"
@@ -37,7 +44,17 @@ class Infinite(Compressing):
     density: Literal["gaussian", "sparse", "gibbs"] = Field(
         "gaussian", description="density with which a query attends to the signal"
     )
+    domain: Literal["unit", "line"] = Field(
+        default_factory=lambda given: "line" if given.get("fit") == "count" else "unit",
+        description="where densities live: unit = [0, 1], where the signal is fitted; line = as "
+        "published, everywhere, which suits a fit by count, since that regresses to zeros outside",
+    )
     floor: float = Field(1e-4, gt=0, description="smallest variance of a density")
+    variance: Literal["add", "clamp"] = Field(
+        "add",
+        description="how variances stay above it: added to all, or, as published, all below it "
+        "replaced, which leaves those without a gradient",
+    )
     gate: bool = Field(False, description="let a learned gate decide what is written")
     kl: float = Field(
         0.0, ge=0, description="weight of the KL divergence that keeps densities narrow"
@@ -55,12 +72,29 @@ class Infinite(Compressing):
             if getattr(self, name) != field.default
         }
         if self.density == "gibbs":
-            unused = changed & {"spread", "widths", "floor", "kl", "kl_width", "kl_centre", "bins"}
+            unused = changed & {
+                "spread", "widths", "floor", "variance", "kl", "kl_width", "kl_centre", "bins"
+            }  # fmt: skip
             if unused:
                 raise ValueError(f"the gibbs density has no use for {sorted(unused)[0]}")
         if "bins" in changed and not self.sticky:
             raise ValueError("bins count attention for sticky memories: set sticky as well")
         return self
+
+    @property
+    def sampled(self) -> int:
+        """Points at which the old signal is read."""
+        return self.samples or self.basis * (1 if self.fit == "count" else 4)
+
+
+class Infinite(Signal, Compressing):
+    """∞-former; what leaves the cache lives on in a signal of fixed size (Martins 2022)."""
+
+    memory: Literal["infinite"] = "infinite"
+    compressed_len: int = Field(
+        0, ge=0, description="compressed vectors between cache and signal; 0 = none"
+    )
+    chunk: int = Field(64, ge=1, description="tokens written to the signal at once")
 
     def long_term(self) -> LongTerm:
         """One signal for every layer."""
@@ -71,5 +105,5 @@ class Infinite(Compressing):
     @property
     def layer_weights(self) -> int:
         """Three projections more, and the matrices that fit the signal, which nobody learns."""
-        fit = self.basis * ((self.samples or self.basis) + self.chunk)
+        fit = self.basis * ((self.sampled if self.sticky else self.basis) + self.chunk)
         return super().layer_weights + 3 * self.width**2 + fit

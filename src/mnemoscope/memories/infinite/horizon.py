@@ -16,18 +16,29 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mnemoscope.memories.infinite.signal import Plan, even, operators, positions, quantiles
+from mnemoscope.memories.infinite.signal import (
+    Operators,
+    Plan,
+    middles,
+    operators,
+    positions,
+    quantiles,
+)
 
 # A direction counts as kept when this share of its amplitude can be read back.
 FAINT = 0.1
 _CPU = torch.device("cpu")
 
 
+def _maps(plan: Plan, length: int, count: int) -> Operators:
+    return operators(plan, length, False, torch.float64, _CPU)(count)
+
+
 @lru_cache(maxsize=64)
 def used(plan: Plan, length: int) -> float:
     """Directions the first fit to L tokens uses: the trace of its smoother, at most min(N, L)."""
     _, tokens, _ = positions(plan, length, 0.0)
-    fit = operators(plan, length, 0, torch.float64, _CPU).new
+    fit = _maps(plan, length, 0).new
     return float((plan.basis.evaluate(tokens) * fit.T).sum())
 
 
@@ -39,13 +50,12 @@ def responses(plan: Plan, length: int, writes: int) -> Iterator[Tensor]:
     onward = torch.eye(plan.basis.count, dtype=torch.float64)
     scale = 1.0
     for write in range(writes - 1, -1, -1):
-        maps = operators(plan, length, write, torch.float64, _CPU)
+        maps = _maps(plan, length, write)
         share = plan.share(write) if write else 0.0
-        inside = even(length) if write else positions(plan, length, 0.0)[1]
-        at = scale * (share + (1 - share) * inside)
+        at = scale * positions(plan, length, share)[1]
         yield plan.basis.evaluate(at) @ onward @ maps.new
         if write:
-            onward = onward @ maps.step
+            onward = onward @ maps.old
         scale *= share
 
 
@@ -81,7 +91,7 @@ def frequency_gains(plan: Plan, length: int, writes: int) -> NDArray[np.float64]
 
 def spectrum(plan: Plan, length: int) -> NDArray[np.complex128]:
     """Eigenvalues of A, the map of one write, largest first; of "equal" shares after N writes."""
-    step = operators(plan, length, plan.basis.count, torch.float64, _CPU).step
+    step = _maps(plan, length, plan.basis.count).old
     values: NDArray[np.complex128] = torch.linalg.eigvals(step).numpy()
     return values[np.argsort(-np.abs(values))]
 
@@ -93,7 +103,7 @@ def timeline(plan: Plan, length: int, masses: Sequence[Tensor], points: int) -> 
     even. The times are the middles of ``points`` equal parts. Ridge regression plays no part: this
     is where tokens go, not how sharply they can be told apart.
     """
-    times = (torch.arange(points, dtype=torch.float64) + 0.5) / points
+    times = middles(points)
     tokens = (times * length).expand(len(masses[0]), -1)
     for write, mass in enumerate(masses[1:], start=1):
         share = plan.share(write)

@@ -26,10 +26,9 @@ from mnemoscope.memories.infinite.horizon import directions, used
 from mnemoscope.memories.infinite.signal import (
     ContinuousState,
     Plan,
-    even,
     fresh,
+    look,
     operators,
-    quantiles,
 )
 from mnemoscope.memories.layer import Context, Tap
 from mnemoscope.memories.shapes import Wanted
@@ -47,7 +46,7 @@ def plan_of(config: Infinite) -> Plan:
         basis = Gaussians(config.basis, config.widths)
     else:
         basis = Gaussians.spread(config.basis, config.spread)
-    return Plan(basis, config.penalty, config.samples or config.basis, config.contraction)
+    return Plan(basis, config.penalty, config.sampled, config.contraction, config.fit)
 
 
 class LongTerm(nn.Module):
@@ -61,6 +60,8 @@ class LongTerm(nn.Module):
         self.key = nn.Linear(width, width, bias=False)
         # No bias anywhere: an empty signal adds nothing.
         self.out = nn.Linear(width, width, bias=False)
+        with torch.no_grad():  # one branch more of the residual stream, as small as the others
+            self.out.weight /= math.sqrt(2 * config.layers)
         if config.density != "gibbs":
             self.weights = nn.Parameter(torch.empty(2, config.basis))  # w_μ and w_σ
             nn.init.normal_(self.weights, std=config.basis**-0.5)
@@ -104,7 +105,9 @@ class LongTerm(nn.Module):
             # Two numbers per query decide all the rest: worth full precision in any model.
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
             mean, variance = scores.unbind(-1)
-            mean, variance = mean.sigmoid(), F.softplus(variance) + config.floor
+            mean, variance = mean.sigmoid(), F.softplus(variance)
+            clamped = config.variance == "clamp"
+            variance = variance.clamp(min=config.floor) if clamped else variance + config.floor
             if self.maps.watched:
                 self.maps(torch.stack((mean, variance), -1))
             # The expected value of the signal is Σ_j E[ψ_j] v_j.
@@ -112,12 +115,18 @@ class LongTerm(nn.Module):
             functions = constants(self.plan.basis, mean.dtype, mean.device)
             gaussian = config.density == "gaussian"
             expect = gaussian_expectation if gaussian else parabola_expectation
-            output = expect(mean, variance, *functions).to(values.dtype) @ values
+            expected = expect(mean, variance, *functions, config.domain)
+            output = expected.to(values.dtype) @ values
             if config.sticky:
-                got = masses(config.density, mean, variance, config.bins, context.mask)
+                kind, bins, domain = config.density, config.bins, config.domain
+                got = masses(kind, mean, variance, bins, context.mask, domain)
                 state = state.attended(got)
             if config.kl and self.training and torch.is_grad_enabled():
-                loss = divergence(mean, variance, config.kl_width, config.kl_centre)
+                wanted = config.kl_width, config.kl_centre
+                counted = (state.count > 0)[:, None].expand(-1, queries.shape[2])
+                if context.mask is not None:
+                    counted = counted & context.mask
+                loss = divergence(config.density, mean, variance, *wanted, counted)
                 context.add_loss("kl", config.kl * loss)
         return self.out(join(output)), state
 
@@ -142,8 +151,10 @@ class LongTerm(nn.Module):
         made_of = [self.value.weight, self.key.weight]
         if self.config.density != "gibbs":
             made_of.append(self.weights)
-        mark = tuple((id(weight), weight._version) for weight in made_of)
-        known = None if torch.is_grad_enabled() else state._derived.get(mark)
+        mark = None
+        if not torch.is_grad_enabled():
+            mark = tuple((weight.data_ptr(), weight._version) for weight in made_of)
+        known = state._derived.get(mark)
         if known is not None:
             return known[0], known[1]
         signal = state.coefficients
@@ -154,10 +165,11 @@ class LongTerm(nn.Module):
             scale = self.config.basis / math.sqrt(signal.shape[2] // heads)
             about = scale * (self.weights @ signal)
         (keys,), (values,) = split(self.key(about), heads), split(self.value(signal), heads)
-        if not torch.is_grad_enabled():
+        if mark is not None:
             values = values.contiguous()
             state._derived.clear()
-            state._derived[mark] = keys, values
+            # With the weights: while they are held no others can come to lie where they do.
+            state._derived[mark] = keys, values, [weight.detach() for weight in made_of]
         return keys, values
 
     def _warn(self) -> None:
@@ -188,7 +200,9 @@ def write(
     """Squeeze the signal and add tokens (R, L, D) at its end, in all rows or where ``rows`` (R,).
 
     With bins in the state the old signal is sampled where attention went (sticky memories), else
-    evenly.
+    evenly. Every part then has the room that its attention asked for, so attention that moves
+    with what it went to is even now: until the next read further chunks are written evenly, and a
+    segment is kept the same in however many chunks it is written.
     """
     sticky = state.masses.shape[1] > 0
     counts: list[int] = sorted(set(state.count.tolist()))
@@ -198,13 +212,11 @@ def write(
         old, added, mass = state.coefficients, tokens, state.masses
         if same is not None:
             old, added, mass = old[same], added[same], mass[same]
-        maps = operators(plan, tokens.shape[1], count, old.dtype, old.device)
+        maps = operators(plan, tokens.shape[1], sticky, old.dtype, old.device)(count)
         written = maps.new @ added
-        if count > 0 and sticky:
-            sampled = plan.basis.evaluate(quantiles(mass, even(plan.samples))).to(old.dtype)
-            written = written + maps.old @ (sampled @ old)
-        elif count > 0:
-            written = written + maps.step @ old
+        if count > 0:
+            seen = look(plan, mass, plan.share(count)).to(old.dtype) @ old if sticky else old
+            written = written + maps.old @ seen
         if same is not None:
             written = new.masked_scatter(same[:, None, None].expand_as(new), written)
         new = written

@@ -5,19 +5,14 @@ Shapes: B rows, T tokens, D width, H heads, E = D / H.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from mnemoscope.memories.block import Block
 from mnemoscope.memories.heads import join, project
 from mnemoscope.memories.layer import Context, Tap
 from mnemoscope.memories.positions import Positions, Rotation
 from mnemoscope.memories.shapes import Wanted
 from mnemoscope.memories.sparse import kernels
-from mnemoscope.memories.sparse.config import Sparse
 from mnemoscope.memories.sparse.patterns import Pattern
 from mnemoscope.memories.sparse.state import SparseKV, SparseState, append, attend, forget
 
@@ -103,25 +98,6 @@ def _attend(
     queries, keys, values = (x.gather(2, where) for x in (queries, keys, values))
     output = kernels.attend(queries, keys, values, pattern, dropout)
     return torch.zeros_like(output).scatter(2, where, output)
-
-
-class SparseBlock(Block):
-    """A block that may keep nothing but its input and compute all else again when it learns."""
-
-    def __init__(self, config: Sparse, patterns: tuple[Pattern, ...]) -> None:
-        attention: Any = SparseAttention(config.width, config.heads, patterns, config.dropout)
-        super().__init__(config, attention)
-        self.recompute = config.recompute
-
-    def forward(self, vectors: Tensor, state: Any, context: Context) -> tuple[Tensor, Any]:
-        """vectors (B, T, D) -> vectors (B, T, D), state."""
-        if not (self.recompute and torch.is_grad_enabled()):
-            return super().forward(vectors, state, context)
-        # The random state is put back for the second pass, so dropout drops the same.
-        again: tuple[Tensor, Any] = checkpoint(
-            super().forward, vectors, state, context, use_reentrant=False
-        )
-        return again
 
 
 class AxisPositions(Positions):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field, model_validator
 
 from mnemoscope.memories.config import TransformerBase
-from mnemoscope.memories.sparse.patterns import Pattern, layer_patterns
+from mnemoscope.memories.sparse.patterns import Pattern, by_head, layer_patterns
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,6 +31,12 @@ class Sparse(TransformerBase):
         ge=1,
         description="last tokens of a block that all later ones see; by default 8, or the stride",
     )
+    subblocks: int = Field(
+        1,
+        ge=1,
+        description="sub-blocks of summaries that heads take in turn, from the end of the block; "
+        "1 = all heads see the same, heads = each its own",
+    )
     positions: Literal["rotary", "axes", "none"] = Field(
         "rotary", description="how a token knows where it stands; axes = a learned vector per axis"
     )
@@ -38,22 +44,38 @@ class Sparse(TransformerBase):
         None, description="sizes of the axes, the slowest first; none = rows of stride tokens"
     )
     context: int = Field(1024, ge=2, description="tokens a layer attends to, at most")
-    recompute: bool = Field(
-        False, description="compute activations again in the backward pass, to save memory"
-    )
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
-        for groups in self.patterns:
+        shared = set()
+        for groups in self._groups:
             if self.heads % len(groups):
                 raise ValueError(f"{self.heads} heads cannot be shared by {len(groups)} patterns")
+            if any("summary" in group.sets for group in groups):
+                shared.add(self.heads // len(groups))
+        if self.subblocks > 1 and not shared:
+            raise ValueError("subblocks are of summaries: use a pattern that has them, as fixed")
+        if any(heads % self.subblocks for heads in shared):
+            raise ValueError(
+                f"subblocks {self.subblocks} must divide the heads of a pattern with summaries, "
+                f"which are {' and '.join(map(str, sorted(shared)))}"
+            )
+        if self.subblocks * self.summaries > self.stride:
+            raise ValueError(
+                f"{self.subblocks} subblocks of {self.summaries} summaries do not fit into a block "
+                f"of stride {self.stride}"
+            )
         if self.axes is not None and (self.positions != "axes" or min(self.axes, default=0) < 1):
             raise ValueError("axes are sizes of at least 1, and need positions=axes")
         return self
 
     @property
     def patterns(self) -> list[tuple[Pattern, ...]]:
-        """For each layer, the patterns that its heads share."""
+        """For each layer, the patterns that its heads share evenly."""
+        return [by_head(groups, self.heads, self.subblocks) for groups in self._groups]
+
+    @property
+    def _groups(self) -> list[tuple[Pattern, ...]]:
         return layer_patterns(self.pattern, self.layers, self.stride, self.summaries, self.context)
 
     @property
@@ -87,6 +109,8 @@ class Sparse(TransformerBase):
 
     def layer(self, index: int) -> nn.Module:
         """A block whose heads share the patterns of this layer."""
-        from mnemoscope.memories.sparse.attention import SparseBlock
+        from mnemoscope.memories.block import Block
+        from mnemoscope.memories.sparse.attention import SparseAttention
 
-        return SparseBlock(self, self.patterns[index])
+        patterns = self.patterns[index]
+        return Block(self, SparseAttention(self.width, self.heads, patterns, self.dropout))

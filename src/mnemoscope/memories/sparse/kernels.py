@@ -18,21 +18,26 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from mnemoscope.memories.sparse import tiles
-from mnemoscope.memories.sparse.patterns import Part, Pattern, Tiles
+from mnemoscope.memories.sparse.parts import Part, Tiles, cut, summary_positions
+from mnemoscope.memories.sparse.patterns import Pattern
 
 LOG2_E = math.log2(math.e)
 # Scores of one tile: a megabyte stays in cache, an accelerator would rather have it all.
 ROOM_ON_CPU, ROOM_ELSEWHERE = 1 << 18, 1 << 26
+FUSED_ROOM = 1 << 22
+# Below any score and any sum of exponentials, in every precision that these are computed in.
+LEAST, SMALLEST = -1e30, 1e-30
 # FlexAttention is compiled anew for every length.
 WORTH_COMPILING = 1024
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
@@ -47,7 +52,7 @@ def attend(
 ) -> Tensor:
     """Softmax attention of T tokens among themselves, each (B, H, T, E), as the pattern allows."""
     batch, heads, length = queries.shape[:3]
-    if pattern.sets == ("dense",) and length <= (pattern.context or length):
+    if "dense" in pattern.sets and length <= (pattern.context or length):
         return F.scaled_dot_product_attention(
             queries, keys, values, dropout_p=dropout, is_causal=length > 1
         )
@@ -55,8 +60,6 @@ def attend(
         return attend_flex(queries, keys, values, pattern, compiled=True)
     # Whole strides only: tokens added at the end are seen by none of the others.
     padded = math.ceil(length / pattern.stride) * pattern.stride
-    if _plan(pattern, padded, queries.dtype, queries.device) is None:
-        return attend_masked(queries, keys, values, pattern, dropout)
     given = [queries, keys, values]
     if padded > length:
         given = [F.pad(x, (0, 0, 0, padded - length)) for x in given]
@@ -70,7 +73,7 @@ def attend(
 def attend_masked(
     queries: Tensor, keys: Tensor, values: Tensor, pattern: Pattern, dropout: float = 0.0
 ) -> Tensor:
-    """The same by the whole mask: the definition, and the way for patterns without a cut."""
+    """The same by the whole mask: the definition, and what the fast way is compared with."""
     mask = torch.from_numpy(pattern.mask(queries.shape[2])).to(queries.device)
     return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
 
@@ -99,19 +102,20 @@ def _flex(compiled: bool) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _plan(pattern: Pattern, length: int, dtype: torch.dtype, device: torch.device) -> _Plan | None:
-    """Cut the pattern, or return None when there is no way to."""
-    parts = pattern.parts(length)
-    if parts is None:
-        return None
+def _plan(pattern: Pattern, length: int, dtype: torch.dtype, device: torch.device) -> _Plan:
+    """Cut the pattern; parts with the same mask share it."""
+    known: dict[tuple[tuple[int, ...], bytes], Tensor] = {}
     plan = []
-    for part in parts:
+    for part in cut(pattern, length):
         added = None
         if part.hidden is not None and part.hidden.any():
-            hidden = torch.from_numpy(part.hidden).to(device)
-            added = torch.zeros(hidden.shape, dtype=_wide(dtype), device=device)
-            added.masked_fill_(hidden, -torch.inf)
-        plan.append((part, added))
+            mark = part.hidden.shape, np.packbits(part.hidden).tobytes()
+            if mark not in known:
+                hidden = torch.from_numpy(part.hidden).to(device)
+                zeros = torch.zeros(hidden.shape, dtype=_wide(dtype), device=device)
+                known[mark] = zeros.masked_fill_(hidden, -torch.inf)
+            added = known[mark]
+        plan.append((replace(part, hidden=None), added))
     return tuple(plan)
 
 
@@ -159,9 +163,10 @@ class _Tiled(torch.autograd.Function):
             if tile.scores is None:
                 _join(output, total, tile, *_fused_forward(queries, tile))
                 continue
-            top = tile.scores.amax(-1, keepdim=True)
+            # A query that sees none of the keys here has weights 0, a sum of next to nothing.
+            top = tile.scores.amax(-1, keepdim=True).clamp_(min=LEAST)
             weights = tile.scores.sub_(top).exp2_()
-            sums = weights.sum(-1, keepdim=True)
+            sums = weights.sum(-1, keepdim=True).clamp_(min=SMALLEST)
             if tile.held is not None:
                 weights = weights.mul_(tile.held)
             new = torch.bmm(weights.to(values.dtype), tile.value).div_(sums)
@@ -181,7 +186,7 @@ class _Tiled(torch.autograd.Function):
         whole = [torch.empty_like(queries), torch.zeros_like(keys), torch.zeros_like(values)]
         some = [torch.zeros_like(x) for x in _summaries(keys, values, ctx.plan[0])]
         plan = _plan(ctx.plan[0], queries.shape[1], queries.dtype, queries.device)
-        space = _space(queries, plan or ())
+        space = _space(queries, plan)
         for tile in _tiles(queries, keys, values, *ctx.plan):
             to_keys, to_values = some if tile.part.summaries else whole[1:]
             if tile.scores is None:
@@ -219,14 +224,14 @@ def _tiles(
     """
     rows, length, size = queries.shape
     plan = _plan(pattern, length, queries.dtype, queries.device)
-    assert plan is not None
     generator = torch.Generator(queries.device).manual_seed(seed) if dropout > 0 else None
     summaries = _summaries(keys, values, pattern)
     space = _space(queries, plan)
     for part, added in plan:
         key_source, value_source = summaries if part.summaries else (keys, values)
         fused = added is None and generator is None and _fuses(queries, values)
-        room = sys.maxsize if fused else space.numel()  # the fused kernel cuts by itself
+        # The fused kernel cuts by itself, but groups of keys that overlap are copied for it.
+        room = (sys.maxsize if part.keys.groups == 1 else FUSED_ROOM) if fused else space.numel()
         for some, first, count in tiles.cuts(part, rows, room):
             asked, seen = (
                 tiles.groups(some_tiles, first, count) for some_tiles in (part.queries, part.keys)
@@ -315,4 +320,4 @@ def _summaries(keys: Tensor, values: Tensor, pattern: Pattern) -> tuple[Tensor, 
 
 
 def _summary_positions(pattern: Pattern, keys: Tensor) -> Tensor:
-    return torch.from_numpy(pattern.summary_positions(keys.shape[1])).to(keys.device)
+    return torch.from_numpy(summary_positions(pattern, keys.shape[1])).to(keys.device)

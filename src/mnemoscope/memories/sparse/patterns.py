@@ -1,9 +1,9 @@
 """Which earlier tokens a token attends to: the patterns of the Sparse Transformer (Child 2019).
 
-One `Pattern` answers all questions about itself: the mask (for pictures and tests), the parts that
-the fast path computes, the mask function of FlexAttention, the number of pairs, what has to be
-retained while a stream goes on. It needs neither torch nor a length until asked; `allows` works on
-numbers, numpy arrays and tensors alike.
+One `Pattern` answers all questions about itself: the mask (for pictures and tests), the mask
+function of FlexAttention, the number of pairs, what has to be retained while a stream goes on. It
+needs neither torch nor a length until asked; `allows` works on numbers, numpy arrays and tensors
+alike.
 
 With a stride l and c summaries, token i sees j ≤ i when
 
@@ -13,6 +13,7 @@ With a stride l and c summaries, token i sees j ≤ i when
     summary  j mod l ≥ l − c, or j = i        the last c tokens of every block
     dense    always
 
+The heads of a layer may take different sub-blocks of c tokens for summaries, see `by_head`.
 `strided` is local+column, `fixed` is block+summary: sets joined by ``+`` share one softmax.
 """
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,50 +34,21 @@ Ints = NDArray[np.int64]
 
 SETS = ("local", "column", "block", "summary", "dense")
 UNIONS = {"strided": ("local", "column"), "fixed": ("block", "summary")}
-# A tile of about so many queries is large enough for fast products and wastes few pairs.
-TILE = 64
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """Positions start + group·step + item·stride, for ``groups`` groups of ``items`` items."""
-
-    start: int
-    groups: int
-    step: int
-    items: int
-    stride: int = 1
-
-    def positions(self) -> Ints:
-        """All positions, (groups, items)."""
-        group, item = np.arange(self.groups)[:, None], np.arange(self.items)
-        return self.start + group * self.step + item * self.stride
-
-
-@dataclass(frozen=True)
-class Part:
-    """Plain attention of groups of queries over groups of keys, group by group.
-
-    ``hidden`` (queries, keys) marks pairs that are not attended to, None when all are. A part that
-    ``opens`` is the first to meet its queries. With ``summaries`` the keys are positions among
-    the summaries of all blocks, put side by side.
-    """
-
-    queries: Tiles
-    keys: Tiles
-    hidden: Bools | None
-    opens: bool
-    summaries: bool = False
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A union of sets; ``context`` bounds how far back any of them reaches."""
+    """A union of sets; ``context`` bounds how far back any of them reaches.
+
+    Summaries are the last c tokens of a block or, with ``subblock`` k, the c tokens that k times c
+    others follow in it.
+    """
 
     sets: tuple[str, ...]
     stride: int
     summaries: int = 1
     context: int | None = None
+    subblock: int = 0
 
     def __post_init__(self) -> None:
         for name in self.sets:
@@ -86,6 +58,11 @@ class Pattern:
             raise UserError(
                 "a pattern needs a set, a stride of at least 1 and between 1 and stride summaries; "
                 f"got sets={self.sets} stride={self.stride} summaries={self.summaries}"
+            )
+        if self.subblock < 0 or self.summary_columns[0] < 0:
+            raise UserError(
+                f"a block of {self.stride} tokens has no sub-block {self.subblock} of "
+                f"{self.summaries} summaries: lower subblocks or summaries, or raise the stride"
             )
 
     @classmethod
@@ -103,8 +80,25 @@ class Pattern:
 
     @property
     def name(self) -> str:
-        """The pattern as `parse` reads it."""
-        return next((n for n, sets in UNIONS.items() if sets == self.sets), "+".join(self.sets))
+        """The pattern as `parse` reads it, and which sub-block is seen where not the last."""
+        name = next((n for n, sets in UNIONS.items() if sets == self.sets), "+".join(self.sets))
+        return f"{name} −{self.subblock}" if self.subblock else name
+
+    @property
+    def summary_columns(self) -> tuple[int, int]:
+        """The columns of a block that are summaries: from, and to without the last."""
+        high = self.stride - self.subblock * self.summaries
+        return high - self.summaries, high
+
+    @property
+    def reach(self) -> int:
+        """How many tokens a window sees: a stride, or the context if that is less."""
+        return min(self.stride, self.context or self.stride)
+
+    def is_summary(self, j: Any) -> Any:
+        """Whether token j is one that all later blocks see."""
+        low, high = self.summary_columns
+        return (j % self.stride >= low) & (j % self.stride < high)
 
     def allows(self, i: Any, j: Any) -> Any:
         """Whether token i attends to token j; both may be arrays or tensors that broadcast."""
@@ -124,7 +118,7 @@ class Pattern:
             case "block":
                 return i // stride == j // stride
             case "summary":
-                return (j % stride >= stride - self.summaries) | (i == j)
+                return self.is_summary(j) | (i == j)
         return i - j >= 0
 
     def mask(self, length: int) -> Bools:
@@ -173,96 +167,11 @@ class Pattern:
                 case "block":
                     seen = now // self.stride == j // self.stride
                 case "summary":
-                    seen = j % self.stride >= self.stride - self.summaries
+                    seen = self.is_summary(j)
                 case _:
                     seen = apart > 0
             retained = retained | (seen & (apart < reach))
         return retained
-
-    def parts(self, length: int) -> list[Part] | None:
-        """Cut the pattern into plain attentions that hold every pair once.
-
-        ``length`` must be a multiple of the stride. None when there is no such cut: then the mask
-        is all there is.
-        """
-        assert length % self.stride == 0
-        if self.context is not None and length > self.context:
-            return None
-        match self.sets:
-            case ("local",):
-                return self._windows(length)
-            case ("column",):
-                return self._columns(length, strict=False)
-            case ("block",):
-                return self._blocks(length)
-            case ("local", "column"):
-                return [*self._windows(length), *self._columns(length, strict=True)]
-            case ("summary",) | ("block", "summary"):
-                return [*self._blocks(length), *self._earlier_summaries(length)]
-        return None
-
-    def _blocks(self, length: int) -> list[Part]:
-        """Strips of each block; a strip sees the block up to its own end."""
-        stride, groups, mask = self.stride, length // self.stride, self.mask(self.stride)
-        parts = []
-        for top in range(0, stride, TILE):
-            bottom = min(top + TILE, stride)
-            queries, keys = (Tiles(first, groups, stride, bottom - first) for first in (top, 0))
-            parts.append(Part(queries, keys, ~mask[top:bottom, :bottom], opens=True))
-        return parts
-
-    def _windows(self, length: int) -> list[Part]:
-        stride = self.stride
-        # Half-full tiles waste half the work: queries come in parts of a stride where it divides.
-        size = max((s for s in range(TILE // 2, TILE + 1) if stride % s == 0), default=stride)
-        first = Tiles(0, 1, stride, min(stride, length))
-        parts = [Part(first, first, ~np.tri(first.items, dtype=np.bool_), opens=True)]
-        groups = (length - stride) // size
-        if groups > 0:
-            queries = Tiles(stride, groups, size, size)
-            keys = Tiles(0, groups, size, size + stride)
-            apart = queries.positions()[:1].T - keys.positions()[:1]
-            parts.append(Part(queries, keys, (apart < 0) | (apart >= stride), opens=True))
-        return parts
-
-    def _columns(self, length: int, strict: bool) -> list[Part]:
-        """Strips of rows; a strip sees all rows above, and itself up to (``strict``: before) i."""
-        stride, rows, parts = self.stride, length // self.stride, []
-        first = 1 if strict else 0
-        for top in range(first, rows, TILE):
-            bottom = min(top + TILE, rows)
-            queries = Tiles(top * stride, stride, 1, bottom - top, stride)
-            keys = Tiles(0, stride, 1, bottom - first, stride)
-            row, key = np.arange(top, bottom)[:, None], np.arange(bottom - first)
-            parts.append(Part(queries, keys, key > row - first, opens=not strict))
-        return parts
-
-    def _earlier_summaries(self, length: int) -> list[Part]:
-        """Blocks form chapters: summaries of earlier chapters, then those within one's own."""
-        stride, count, blocks = self.stride, self.summaries, length // self.stride
-        size = max(1, 4 * TILE // stride)
-        parts = []
-        for first in range(size, blocks, size):
-            queries = Tiles(first * stride, 1, 0, min(size, blocks - first) * stride)
-            keys = Tiles(0, 1, 0, first * count)
-            parts.append(Part(queries, keys, None, opens=False, summaries=True))
-        whole, rest = divmod(blocks, size)
-        for chapter, chapters, inside in ((0, whole, size), (whole, 1, rest)):
-            if chapters and inside > 1:  # the first block of a chapter has none before it
-                start = chapter * size
-                queries = Tiles(
-                    (start + 1) * stride, chapters, size * stride, (inside - 1) * stride
-                )
-                keys = Tiles(start * count, chapters, size * count, (inside - 1) * count)
-                block, key = np.arange(queries.items) // stride, np.arange(keys.items) // count
-                hidden = key > block[:, None]
-                parts.append(Part(queries, keys, hidden, opens=False, summaries=True))
-        return parts
-
-    def summary_positions(self, length: int) -> Ints:
-        """Where the summaries of all whole blocks stand, in order."""
-        starts = np.arange(self.stride - self.summaries, length, self.stride)
-        return (starts[:, None] + np.arange(self.summaries)).ravel()
 
 
 def layer_patterns(
@@ -280,6 +189,21 @@ def layer_patterns(
         for layer in text.split(",")
     ]
     return [plan[number % len(plan)] for number in range(layers)]
+
+
+def by_head(groups: tuple[Pattern, ...], heads: int, subblocks: int) -> tuple[Pattern, ...]:
+    """One pattern for each head where the heads of a group take sub-blocks of summaries in turn.
+
+    Head h takes sub-block h mod ``subblocks``, counted from the end of the block, as the release of
+    the paper does with ``num_verts``. Otherwise the groups as they are.
+    """
+    if subblocks == 1 or not any("summary" in group.sets for group in groups):
+        return groups
+    return tuple(
+        replace(group, subblock=head % subblocks) if "summary" in group.sets else group
+        for group in groups
+        for head in range(heads // len(groups))
+    )
 
 
 def hops(patterns: Sequence[Pattern], length: int) -> Ints:

@@ -19,6 +19,9 @@ from mnemoscope.memories.shapes import Axes
 from mnemoscope.memories.sparse.patterns import Pattern
 from mnemoscope.memories.state import State
 
+# Queries that attend to a state at once.
+LONG = 256
+
 
 @dataclass(frozen=True)
 class SparseKV(State):
@@ -27,6 +30,10 @@ class SparseKV(State):
     keys: Annotated[Tensor, Axes("BHSE")]
     values: Annotated[Tensor, Axes("BHSE")]
     places: Annotated[Tensor, Axes("BS", "counts")]
+
+    def until(self, count: int) -> SparseKV:
+        """The first ``count`` tokens."""
+        return SparseKV(self.keys[:, :, :count], self.values[:, :, :count], self.places[:, :count])
 
 
 @dataclass(frozen=True)
@@ -50,15 +57,24 @@ def append(before: SparseKV | None, keys: Tensor, values: Tensor, places: Tensor
 
 def attend(queries: Tensor, state: SparseKV, pattern: Pattern, dropout: float = 0.0) -> Tensor:
     """Softmax attention of the newest T tokens, (B, H, T, E), over the state."""
-    new = queries.shape[2]
+    new, total = queries.shape[2], state.places.shape[1]
+    if new > LONG:
+        # Strip by strip, or the mask would be as large as the square of a long segment.
+        ends = range(total - new, total, LONG)
+        strips = zip(torch.split(queries, LONG, 2), ends, strict=True)
+        outputs = [
+            attend(strip, state.until(end + strip.shape[2]), pattern, dropout)
+            for strip, end in strips
+        ]
+        return torch.cat(outputs, 2)
     asked, held = state.places[:, -new:, None] - 1, state.places[:, None, :] - 1
     seen = pattern.allows(asked, held) & (held >= 0)  # (B, T, S)
     # A query always sees itself, so a padded row gives a number nobody reads instead of NaN.
     seen[..., -new:] |= torch.eye(new, dtype=torch.bool, device=seen.device)
     keys, values = state.keys, state.values
-    if new == 1:
-        # One token attends to few of them: read no others.
-        some = seen.any(0)[0].nonzero().squeeze(1)
+    if new == 1 or total > 2 * LONG:
+        # A few tokens attend to few of them: read no others.
+        some = seen.any(0).any(0).nonzero().squeeze(1)
         keys, values, seen = keys[:, :, some], values[:, :, some], seen[..., some]
     return F.scaled_dot_product_attention(
         queries, keys, values, attn_mask=seen[:, None], dropout_p=dropout

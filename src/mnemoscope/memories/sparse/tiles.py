@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from mnemoscope.memories.sparse.patterns import Part, Tiles
+from mnemoscope.memories.sparse.parts import Part, Tiles
 
 
 def cuts(part: Part, rows: int, room: int) -> Iterator[tuple[slice, int, int]]:
@@ -48,5 +48,6 @@ def add(to: Tensor, rows: slice, tiles: Tiles, values: Tensor) -> None:
     overlap = tiles.groups > 1 and tiles.stride == 1 and tiles.step < tiles.items
     width = tiles.step if overlap else tiles.items
     for offset in range(0, tiles.items, width):
-        part = Tiles(tiles.start + offset, tiles.groups, tiles.step, width, tiles.stride)
-        view(to, rows, part).add_(values[:, :, offset : offset + width])
+        items = min(width, tiles.items - offset)
+        part = Tiles(tiles.start + offset, tiles.groups, tiles.step, items, tiles.stride)
+        view(to, rows, part).add_(values[:, :, offset : offset + items])

@@ -60,10 +60,15 @@ class RelativeAttention(nn.Module):
         cache, compressed, signal = state.cache, state.compressed, state.signal
         cache = append(cache, vectors, context.mask)
         seen = cache if compressed is None else append(compressed, cache.inputs, cache.visible)
-        output, queries, usage = self._attend(vectors, seen, context.mask)
-        if self.signal is not None and signal is not None:
-            recalled, signal = self.signal(queries, signal, context)
-            output = output + recalled
+        by_usage = self.compressor is not None and self.compressor.kind == "most-used"
+        sticky = self.signal is not None and self.signal.config.sticky
+        if context.silent and not (by_usage or sticky):  # no memory goes by attention
+            output, usage = vectors, None
+        else:
+            output, queries, usage = self._attend(vectors, seen, context.mask, by_usage)
+            if self.signal is not None and signal is not None:
+                recalled, signal = self.signal(queries, signal, context)
+                output = output + recalled
 
         # Every memory is shortened to its size and hands what is too much to the next.
         last, size = cache, self.config.mem_len
@@ -92,7 +97,7 @@ class RelativeAttention(nn.Module):
         return LayerState(nothing, compressed, signal)
 
     def _attend(
-        self, vectors: Tensor, seen: LayerInputs, mask: Tensor | None
+        self, vectors: Tensor, seen: LayerInputs, mask: Tensor | None, by_usage: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Attention of the newest T tokens over all that is seen.
 
@@ -104,13 +109,12 @@ class RelativeAttention(nn.Module):
         show(self.queries, queries)
         show(self.keys, keys)
         apart = torch.arange(seen.length - 1, -1, -1, device=vectors.device)
-        distances = self.distance(waves(apart, vectors.shape[2]).to(vectors.dtype))
+        distances = self.distance(waves(apart, vectors.shape[2], vectors.dtype))
         distances = distances.view(seen.length, self.heads, -1).transpose(0, 1)
         biases = self.content_bias, self.position_bias
         dropout = self.config.dropout if self.training else 0.0
         output = attend(queries, keys, values, distances, *biases, seen.visible, dropout)
         output = self.out(join(output))
-        by_usage = self.compressor is not None and self.compressor.kind == "most-used"
         if not (by_usage or self.maps.watched):
             return output, queries, None
         maps = self.maps(weights(queries, keys, distances, *biases, seen.visible))

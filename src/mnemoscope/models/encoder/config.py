@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.memories.config import MOST_LAYERS, ModelConfig, check_heads
+from mnemoscope.core.config import MOST_LAYERS
+from mnemoscope.memories.config import ModelConfig, Recompute, check_heads
 from mnemoscope.models.footprint import check as check_size
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class EncoderStack(ModelConfig):
     norm: Literal["pre", "post"] = Field(
         "pre", description="normalise before each part, or after its sum as the paper did"
     )
+    recompute: Recompute = False
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

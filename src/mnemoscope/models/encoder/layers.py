@@ -5,9 +5,12 @@ Shapes: B rows, S words, D width, H heads, E = D / H.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from mnemoscope.memories.heads import join, project
 from mnemoscope.memories.layer import Tap
@@ -98,3 +101,24 @@ class EncoderLayer(nn.Module):
         vectors = around.leave(vectors, self.attention(around.enter(vectors), mask, rotation))
         around = self.around_forth
         return around.leave(vectors, self.forth(around.enter(vectors)))
+
+
+def read(
+    layers: Iterable[nn.Module],
+    vectors: Tensor,
+    mask: Tensor | None,
+    rotation: Rotation | None = None,
+    *,
+    recompute: bool,
+) -> Tensor:
+    """vectors (B, S, D), mask (B, S) -> vectors (B, S, D) after all layers.
+
+    With ``recompute`` layers keep their inputs only, and compute again for the backward pass.
+    """
+    recompute = recompute and torch.is_grad_enabled()
+    for layer in layers:
+        if recompute:
+            vectors = checkpoint(layer, vectors, mask, rotation, use_reentrant=False)
+        else:
+            vectors = layer(vectors, mask, rotation)
+    return vectors

@@ -13,7 +13,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.memories.positions import Positions
 from mnemoscope.memories.state import StreamState
 from mnemoscope.models.encoder.config import Encoder
-from mnemoscope.models.encoder.layers import EncoderLayer
+from mnemoscope.models.encoder.layers import EncoderLayer, read
 from mnemoscope.models.model import Output, SequenceModel
 
 
@@ -38,7 +38,11 @@ class EncoderModel(SequenceModel):
                 nn.init.zeros_(module.bias)
 
     def forward(
-        self, tokens: Tensor, state: StreamState | None = None, mask: Tensor | None = None
+        self,
+        tokens: Tensor,
+        state: StreamState | None = None,
+        mask: Tensor | None = None,
+        silent: bool = False,
     ) -> Output:
         """Read tokens (B, T) -> logits (B, T, V); ``mask`` is false where a token is padding."""
         if state is not None and state.layers:
@@ -50,6 +54,7 @@ class EncoderModel(SequenceModel):
             vectors, rotation = self.positions(vectors, self._positions(tokens, count, None))
         if self.training:
             vectors = F.dropout(vectors, self.config.dropout)
-        for layer in self.layers:
-            vectors = layer(vectors, mask, rotation)
+        vectors = read(self.layers, vectors, mask, rotation, recompute=self.config.recompute)
+        if silent:
+            vectors = vectors[:, :0]
         return Output(self.readout(self.norm(vectors)), StreamState((), count, self._owner))

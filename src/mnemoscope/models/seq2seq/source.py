@@ -58,7 +58,11 @@ class SourceModel(SequenceModel):
         return StreamState(self.remember(vectors, mask), count, self._owner)
 
     def forward(
-        self, tokens: Tensor, state: StreamState | None = None, mask: Tensor | None = None
+        self,
+        tokens: Tensor,
+        state: StreamState | None = None,
+        mask: Tensor | None = None,
+        silent: bool = False,
     ) -> Output:
         """Read target tokens (B, T) after ``state``, which `encode` gave or ``out.state`` was."""
         if state is None:
@@ -66,7 +70,7 @@ class SourceModel(SequenceModel):
                 "this model reads a source first: state = model.encode(source), "
                 "then model(tokens, state)"
             )
-        return super().forward(tokens, state, mask)
+        return super().forward(tokens, state, mask, silent)
 
     def _right_padded(self, source: Tensor, mask: Tensor) -> Tensor | None:
         """The mask after a look at it, None when it hides nothing."""

@@ -8,7 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
-from mnemoscope.scope.views.view import Json, Shown
+from mnemoscope.core.errors import UserError
+from mnemoscope.scope.blank import Blank, emptied
+from mnemoscope.scope.views.view import Json, Part, Pick
+
+TENSORS = "tensors"
 
 
 def tensors(layer: int, held: Iterable[tuple[str, Tensor]]) -> Json:
@@ -18,7 +22,7 @@ def tensors(layer: int, held: Iterable[tuple[str, Tensor]]) -> Json:
         size = one.numel() * one.element_size()
         rows.append([name, " × ".join(map(str, one.shape)), size])
         total += size
-    return {"kind": "tensors", "layer": layer, "rows": rows, "bytes": total}
+    return {"kind": "tensors", "layer": layer, "title": TENSORS, "rows": rows, "bytes": total}
 
 
 class PlainView:
@@ -31,6 +35,20 @@ class PlainView:
         """Nothing has to be watched."""
         return []
 
-    def show(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Shown:
+    def parts(self, seen: Seen, before: Any, first: int, new: int, pick: Pick) -> list[Part]:
+        """Nobody can tell which tokens it uses."""
+        return []
+
+    def panels(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> list[Json]:
         """The tensors of its state."""
-        return Shown([], [tensors(self.number, after.tensors())])
+        return [tensors(self.number, after.tensors())]
+
+    def blanked(self, state: Any, blank: Blank, read: int) -> Any:
+        """All of it or nothing: what stands where is not known."""
+        if not blank.concerns(self.number, TENSORS):
+            return state
+        if blank.unit is not None or blank.tokens is not None:
+            raise UserError(
+                "nobody knows where this memory keeps what: blank the layer or the whole state"
+            )
+        return emptied(state)

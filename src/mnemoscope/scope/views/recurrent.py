@@ -13,7 +13,10 @@ from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
 from mnemoscope.memories.recurrent import Cell, RecurrentLayer, Weights
-from mnemoscope.scope.views.view import Floats, Part, Shown, listed, packed
+from mnemoscope.scope.blank import Blank, emptied
+from mnemoscope.scope.views.view import Floats, Json, Part, Pick, listed, one_of, packed
+
+STATE = "state"
 
 # The gate that keeps, where a cell has one.
 KEEPS = ("forget", "update", "candidate")
@@ -83,8 +86,8 @@ class RecurrentView:
     def _input(self) -> str:
         return f"layer.{self.number - 1}.out" if self.number else "embeddings"
 
-    def show(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Shown:
-        """Gates over the segment, the state as it is now, and which tokens it is made of."""
+    def parts(self, seen: Seen, before: Any, first: int, new: int, pick: Pick) -> list[Part]:
+        """Which tokens the state is made of; a share is no weight, and there are no heads."""
         cell, weights = self.layer.cell, self.layer.weights
         given = seen[self._input]
         state = before
@@ -92,12 +95,23 @@ class RecurrentView:
             state = cell.start(given.new_zeros(1, self.layer.kernel.hidden_size))
         inputs = cell.project(given, weights)
         shares = self.skipped.read(cell, weights, inputs, state, first)
-        gates = seen[f"layers.{self.number}.gates"][0].double().cpu().numpy()  # (T, G, D)
-        return Shown(
-            [Part(self.number, f"layer {self.number + 1}", shares)], [self._panel(gates, after)]
-        )
+        return [Part(self.number, f"layer {self.number + 1}", shares)]
 
-    def _panel(self, gates: Floats, after: Any) -> dict[str, Any]:
+    def panels(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> list[Json]:
+        """Gates over the segment, and the state as it is now."""
+        gates = seen[f"layers.{self.number}.gates"][0].double().cpu().numpy()  # (T, G, D)
+        return [self._panel(gates, after)]
+
+    def blanked(self, state: Any, blank: Blank, read: int) -> Any:
+        """Zeros in place of the state, or of one of its units."""
+        if not blank.concerns(self.number, STATE):
+            return state
+        if blank.unit is None:
+            return emptied(state)
+        unit = blank.unit
+        return state.map(lambda tensor: one_of(tensor, 1, unit))
+
+    def _panel(self, gates: Floats, after: Any) -> Json:
         names = self.layer.cell.gates
         keeper = next(name for name in KEEPS if name in names)
         picture = gates[:, names.index(keeper)].T  # (D, T)
@@ -117,10 +131,12 @@ class RecurrentView:
         return {
             "kind": "gates",
             "layer": self.number,
+            "title": STATE,
             "gates": curves if len(names) > 1 else [],
             "keeper": keeper if len(names) > 1 else "hidden",
             "units": packed(picture[order]),
             "vector": "cell" if "cell" in state else "hidden",
             "state": listed(vector[order]),
+            "order": order.tolist(),
             "bytes": after.nbytes,
         }

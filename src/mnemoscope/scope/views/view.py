@@ -1,22 +1,35 @@
 """What all views of a memory give: shares of tokens, and panels that draw what is held.
 
-Shapes: T tokens of the segment just read, N tokens read so far, S positions of a memory.
+Shapes: H heads, T tokens of the segment just read, N tokens read so far, S positions of a memory.
 """
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
+from mnemoscope.core.errors import UserError
+from mnemoscope.scope.blank import Blank
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Json = dict[str, Any]
+
+# Of weights (H, T, S): those of one head, or their mean, (T, S).
+Pick = Callable[[Tensor], Tensor]
+
+
+def mean_of_heads(weights: Tensor) -> Tensor:
+    """What a page shows of all heads together."""
+    return weights.mean(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,19 +37,13 @@ class Part:
     """One thing that remembers, and what it is about at every token of the segment.
 
     shares  (T, N)  how much of it each token read so far makes up; a row adds up to at most 1
+    heads   how many heads it has that can be looked at one by one, 0 when it does not attend
     """
 
     layer: int
     name: str
     shares: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """What one layer showed of one segment; a panel is plain JSON with a ``kind``."""
-
-    parts: list[Part] = field(default_factory=list)
-    panels: list[Json] = field(default_factory=list)
+    heads: int = 0
 
 
 class View(Protocol):
@@ -45,22 +52,31 @@ class View(Protocol):
     def sites(self) -> list[str]:
         """Sites of the model that have to be watched."""
 
-    def show(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> Shown:
-        """What the layer did with ``new`` tokens after ``first`` others, and what it holds now.
+    def parts(self, seen: Seen, before: Any, first: int, new: int, pick: Pick) -> list[Part]:
+        """Which tokens the layer used for ``new`` tokens after ``first`` others.
 
-        ``before`` and ``after`` are its states; ``before`` is None at the start of a stream.
+        ``before`` is its state, None at the start of a stream.
         """
 
+    def panels(self, seen: Seen, before: Any, after: Any, first: int, new: int) -> list[Json]:
+        """What the layer holds now; a panel is plain JSON with a ``kind``."""
 
-def spread(weights: Floats, first: Ints, each: int, total: int) -> Floats:
+    def blanked(self, state: Any, blank: Blank, read: int) -> Any:
+        """Its state after ``read`` tokens with some of it taken away; a copy."""
+
+
+def spread(weights: Floats, first: Ints, each: Ints | int, total: int) -> Floats:
     """Hand weights of positions (T, S) to the tokens they stand for: (T, N).
 
     Position s stands for ``each`` tokens from ``first[s]`` on, which share its weight evenly; no
     two positions stand for the same token.
     """
     shares = np.zeros((len(weights), total))
-    for step in range(each):
-        shares[:, first + step] = weights / each
+    widths = np.broadcast_to(each, first.shape)
+    for width in np.unique(widths):
+        some = widths == width
+        for step in range(width):
+            shares[:, first[some] + step] = weights[:, some] / width
     return shares
 
 
@@ -81,6 +97,22 @@ def slots(
         "room": room,
         "bytes": size,
     }
+
+
+def visible_without(visible: Tensor | None, like: Tensor, gone: NDArray[np.bool_]) -> Tensor:
+    """Which of the tokens in a state (1, S, …) can be attended to once some are ``gone`` (S,)."""
+    if visible is None:
+        visible = torch.ones(1, len(gone), dtype=torch.bool, device=like.device)
+    return visible & ~torch.from_numpy(gone).to(like.device)
+
+
+def one_of(tensor: Tensor, axis: int, unit: int) -> Tensor:
+    """A copy with zeros at one place along an axis."""
+    if not 0 <= unit < tensor.shape[axis]:
+        raise UserError(f"there is no entry {unit + 1} among {tensor.shape[axis]}")
+    copy = tensor.clone()
+    copy.select(axis, unit).zero_()
+    return copy
 
 
 def packed(values: NDArray[Any]) -> Json:

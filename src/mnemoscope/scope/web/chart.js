@@ -1,13 +1,13 @@
 // Curves, bars and maps as SVG and canvas, in the colours and dashes of the reports.
 
-import { h, number, s, sized } from "./dom.js";
+import { count, h, number, s, sized } from "./dom.js";
 
 const DASHES = ["", "7 4", "2 3", "7 3 2 3", "11 4", "11 3 2 3"];
 const MARKS = ["circle", "square", "diamond", "triangle"];
 const MARGIN = { left: 46, right: 10, top: 10, bottom: 40 };
 
-export const colour = (style) => `var(--series-${style % 8})`;
-export const dash = (style) => DASHES[style % DASHES.length];
+const colour = (style) => `var(--series-${style % 8})`;
+const dash = (style) => DASHES[style % DASHES.length];
 
 function mark(style, x, y) {
   const properties = { fill: colour(style), class: "mark" };
@@ -38,11 +38,13 @@ function mark(style, x, y) {
   });
 }
 
-export function ticks(low, high, most = 5) {
+// whole: no tick between two tokens, or two steps.
+export function ticks(low, high, most = 5, whole = false) {
   const span = high - low || 1;
-  const raw = span / most;
+  const raw = whole ? Math.max(1, span / most) : span / most;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= raw * 0.999);
+  const steps = whole ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10];
+  const step = steps.map((one) => one * power).find((one) => one >= raw * 0.999);
   const found = [];
   for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-6; at += step)
     found.push(Math.abs(at) < step * 1e-6 ? 0 : at);
@@ -84,7 +86,7 @@ function path(points) {
 }
 
 // options: series [{name, x, y, low, high, style}], reference {name, y}, xLabels, xTitle, yTitle,
-// range, height, label
+// range, height, label, named (a legend for one series too); x is whole: tokens or steps
 export function lines(options) {
   const shown = options.series.map((one, place) => ({ style: place, ...one }));
   const xs = shown.flatMap((one) => one.x);
@@ -110,7 +112,10 @@ export function lines(options) {
     ]);
     const places = options.xLabels
       ? options.xLabels.map((label, place) => [place, label])
-      : ticks(left, right, Math.max(3, Math.floor(inner.w / 80))).map((at) => [at, number(at)]);
+      : ticks(left, right, Math.max(3, Math.floor(inner.w / 80)), true).map((at) => [
+          at,
+          count(at),
+        ]);
     // Labels that would touch each other are left out, the last one stays.
     const widest = Math.max(...places.map(([, label]) => label.length)) * 7 + 10;
     const every = Math.max(1, Math.ceil((places.length * widest) / inner.w));
@@ -181,7 +186,7 @@ export function lines(options) {
   return h(
     "figure",
     { class: "chart" },
-    entries.length > 1 ? legend(entries) : null,
+    entries.length > 1 || options.named ? legend(entries) : null,
     options.yTitle ? h("p", { class: "axis-title" }, options.yTitle) : null,
     sized({ class: "drawing" }, draw),
   );
@@ -206,4 +211,10 @@ export function bars(entries, label, most = Math.max(...entries.map((one) => one
       ),
     ),
   );
+}
+
+// The same for entries of a document memory, each {entry, value}.
+export function entryBars(entries, label) {
+  const named = ({ entry, value }) => ({ name: `entry ${entry}`, value, note: number(value) });
+  return bars(entries.map(named), label);
 }

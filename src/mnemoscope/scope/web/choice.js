@@ -12,27 +12,37 @@ export const SAMPLE = [
   "blue key on the book.",
 ].join(" ");
 
+// Models that are no runs, by kind, as [identity, name]; and what a kind is called.
+export const KINDS = {
+  given: "named at the start",
+  huggingface: "Hugging Face",
+  infinite: "∞-former or Transformer-XL memory on a Hugging Face model",
+  documents: "document memory on a Hugging Face model",
+};
+
+export function models(found, kind) {
+  return found[kind].map((name, place) => [
+    kind === "given" ? `given:${place}` : `${kind}:${name}`,
+    name,
+  ]);
+}
+
 export function field(label, control, note) {
   return h("label", { class: "field" }, h("span", {}, label), control, note ?? null);
 }
 
+const RUNS = { memory: "Runs", translator: "Runs of translators", encoder: "Runs of encoders" };
+
 // All models that can be opened, as groups of [identity, name].
 export function choices(found) {
   const runs = found.runs.filter((run) => run.openable);
+  const named = (run) => [`run:${run.id}`, `${run.label} on ${run.task} · ${run.id}`];
   return [
-    ["Named at the start", found.given.map((name, place) => [`given:${place}`, name])],
-    ["Document memories", found.documents.map((name) => [`documents:${name}`, name])],
-    ["Hugging Face", found.huggingface.map((name) => [`huggingface:${name}`, name])],
-    [
-      "Runs on text",
-      runs.filter((run) => run.text).map((run) => [`run:${run.id}`, `${run.label} · ${run.id}`]),
-    ],
-    [
-      "Runs on symbols",
-      runs
-        .filter((run) => !run.text)
-        .map((run) => [`run:${run.id}`, `${run.label} · ${run.task} · ${run.id}`]),
-    ],
+    ...Object.keys(KINDS).map((kind) => [KINDS[kind], models(found, kind)]),
+    ...Object.keys(RUNS).map((kind) => [
+      RUNS[kind],
+      runs.filter((run) => run.kind === kind).map(named),
+    ]),
   ].filter(([, entries]) => entries.length);
 }
 

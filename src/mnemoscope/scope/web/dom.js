@@ -58,6 +58,13 @@ export function number(value) {
   return String(Number(value.toPrecision(3)));
 }
 
+export const percent = (share) => `${number(100 * share)} %`;
+
+// A token in quotation marks; one of white space alone as a program would write it.
+export function quoted(text) {
+  return text.trim() === "" ? JSON.stringify(text) : `“${text.trim()}”`;
+}
+
 // What a packed array held: values, and its shape.
 export function unpack(packed) {
   const raw = atob(packed.data);

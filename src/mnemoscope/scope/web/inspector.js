@@ -1,13 +1,7 @@
-// Who remembers a token: how much each part of the model uses it, and where it is still held.
+// One token: what the model predicts at it, how much each part uses it, and where it is held.
 
-import { bars } from "./chart.js";
-import { h, number, unpack } from "./dom.js";
-
-const PER_CENT = (share) => `${number(100 * share)} %`;
-
-function shown(text) {
-  return text.trim() === "" ? JSON.stringify(text) : `“${text.trim()}”`;
-}
+import { bars, entryBars } from "./chart.js";
+import { h, number, percent, quoted, unpack } from "./dom.js";
 
 function positionsOf(frame, token) {
   const found = [];
@@ -35,58 +29,88 @@ function entries(frame, token) {
   return h(
     "div",
     {},
-    h("p", { class: "quiet" }, "Entries it asks for most"),
-    bars(
-      used
-        .slice(0, 5)
-        .map(({ entry, value }) => ({ name: `entry ${entry}`, value, note: number(value) })),
-      "entries activated",
-    ),
+    h("p", { class: "quiet" }, "Entries it activates most"),
+    entryBars(used.slice(0, 5), "entries activated"),
   );
 }
 
-export function inspect(frame, tokens, token) {
+// Answers [[name, probability]] as bars, the true one marked; ``answer`` null where none is known.
+function answerBars(said, answer, label) {
+  const shown = said.map(([name, share]) => ({
+    name: quoted(name),
+    value: share,
+    note: percent(share),
+    strong: name === answer,
+  }));
+  return bars(shown, label, 1);
+}
+
+// What the model says at a token: {said, answer, bits}.
+export function predictions(known, text, follows) {
+  if (!known?.said) return null;
+  const { answer, bits } = known;
+  const wanted = follows ? "next came" : "the answer is";
+  const cost =
+    bits === null || answer === null
+      ? "what comes next is not known"
+      : `${wanted} ${quoted(answer)}, which costs ${number(bits)} bits`;
+  return h(
+    "div",
+    { class: "predictions" },
+    h("h3", {}, "Predictions at ", h("span", { class: "chip" }, quoted(text))),
+    answer === null && !follows ? null : h("p", { class: "quiet" }, cost),
+    answerBars(known.said, answer, "likeliest answers with their probabilities"),
+  );
+}
+
+const HINT = [
+  "Point at a token, or choose one with the arrow keys, to see what is predicted there and who ",
+  "remembers it. ",
+];
+
+export function inspect(reader, token) {
+  const { frame, known } = reader;
+  const { tokens, about } = reader.found;
   if (token === null)
     return [
       h(
         "p",
         { class: "quiet hint" },
-        "Point at a token, or choose one with the arrow keys, to see who remembers it. ",
-        h("kbd", {}, "n"),
-        " and ",
-        h("kbd", {}, "p"),
-        " step through segments.",
+        HINT.join(""),
+        frame.read < tokens.length || frame.segment
+          ? [h("kbd", {}, "n"), " and ", h("kbd", {}, "p"), " step through segments."]
+          : null,
       ),
     ];
   const age = frame.read - 1 - token;
-  const bits = token >= frame.first ? frame.bits[token - frame.first] : null;
-  const facts = [
-    `token ${token + 1}`,
-    age === 0 ? "just read" : `read ${age} token${age > 1 ? "s" : ""} ago`,
-  ];
-  if (bits !== null && bits !== undefined) facts.push(`came with ${number(bits)} bits of surprise`);
-  const even = 1 / frame.read;
+  const facts = [`token ${token + 1}`];
+  if (about.kind === "stream")
+    facts.push(age === 0 ? "just read" : `read ${age} token${age > 1 ? "s" : ""} ago`);
+  const uniform = 1 / frame.read;
   const used = frame.parts.map((part) => {
     const share = part.shares[token] ?? 0;
     return {
       name: part.name,
       value: share,
-      note: `${PER_CENT(share)} · ${number(share / even)} × even`,
+      note: `${percent(share)} · ${number(share / uniform)} × uniform`,
     };
   });
   // A full bar is as much as any token has in any part.
   const most = Math.max(...frame.parts.flatMap((part) => Math.max(...part.shares)), 1e-12);
   const held = positionsOf(frame, token);
   return [
-    h("h3", {}, "Who remembers ", h("span", { class: "chip" }, shown(tokens[token])), "?"),
+    predictions(known.get(token), tokens[token], reader.follows),
+    h("h3", {}, about.kind === "stream" ? "Who remembers " : "Who attends to ", h("span", { class: "chip" }, quoted(tokens[token])), "?"),
     h("p", { class: "quiet" }, facts.join(", ")),
-    used.length ? bars(used, "share of what each part uses, over this segment", most) : null,
+    used.length ? bars(used, "share of each part, mean over this segment", most) : null,
     entries(frame, token),
-    h(
-      "p",
-      { class: "held" },
-      h("b", {}, "Held in "),
-      held.length ? held.join("; ") : "no memory any more",
-    ),
+    about.kind === "encoder"
+      ? null
+      : h(
+          "p",
+          { class: "held" },
+          h("b", {}, "Held in "),
+          held.length ? held.join("; ") : "no memory any more",
+        ),
   ].filter(Boolean);
 }

@@ -1,47 +1,65 @@
 // Choose a model or two and a text, let them read it, and step through what they saw.
+//
+// The address says what is shown: model, with, document, text, size (tokens per segment), segment,
+// token, part and head (numbers count from 1). Whoever opens it sees the same.
 
 import { get, post } from "./api.js";
 import { SAMPLE, choices, field, select } from "./choice.js";
 import { h } from "./dom.js";
+import { Player } from "./player.js";
 import { Reader } from "./reader.js";
+
+const QUESTION = [
+  "A model reads a text segment by segment. See what its memory holds, what it predicts, and",
+  "what it would predict without a part of its memory.",
+].join(" ");
 
 class Live {
   constructor(found, query, signal) {
     this.found = found;
-    this.signal = signal;
     const groups = choices(found);
     const first = query.get("model") ?? groups[0]?.[1][0][0] ?? "";
     const other = query.get("with") ?? "";
     this.model = select("Model", groups, first);
-    this.other = select("Beside it", groups, other, "nothing");
-    this.twin = h("option", {}, "its untrained twin");
+    this.other = select("Compare with", groups, other, "nothing");
+    this.twin = h("option", {}, "the same model before training");
     this.other.children[0].after(this.twin);
     this.offerTwin();
     this.other.value = other;
     this.document = h("select", { "aria-label": "Document" });
-    this.documentField = h("div", { hidden: true }, field("Under the document", this.document));
+    this.documentField = h("div", { hidden: true }, field("Document", this.document));
+    this.hint = h("p", { class: "quiet hint", id: "text-hint" });
     this.text = h("textarea", {
       rows: 6,
       spellcheck: "false",
       maxlength: 20000,
       "aria-label": "Text to read",
+      "aria-describedby": "text-hint",
     });
     this.segment = h("input", {
       type: "number",
       min: 1,
       max: 256,
       value: 32,
-      "aria-label": "Tokens a segment",
+      "aria-label": "Tokens per segment",
     });
+    this.segmentField = field("Tokens per segment", this.segment);
     this.start = h("button", { type: "submit", class: "button" }, "Read");
     this.error = h("div", { role: "alert" });
     this.stage = h("div", { class: "stage" });
     this.books = this.textChoice();
-    this.model.addEventListener("change", () => this.choose(), { signal });
-    this.other.addEventListener("change", () => this.address(), { signal });
-    addEventListener("keydown", (event) => this.shortcut(event), { signal });
-    signal.addEventListener("abort", () => this.pause());
+    this.readers = [];
+    this.shown = null; // what was asked for when the text was read
+    for (const one of [this.model, this.other])
+      one.addEventListener("change", () => {
+        this.shown = null;
+        this.address();
+      });
+    this.model.addEventListener("change", () => this.choose());
+    addEventListener("keydown", (event) => this.player?.shortcut(event), { signal });
+    signal.addEventListener("abort", () => this.player?.pause());
     this.nothing = groups.length === 0;
+    this.question = h("p", { class: "question" }, QUESTION);
   }
 
   textChoice() {
@@ -68,9 +86,10 @@ class Live {
       });
     book.addEventListener("change", fetchPassage);
     place.addEventListener("change", fetchPassage);
-    return h("div", { class: "books" }, field("From a text", book), field("From where", place));
+    return h("div", { class: "books" }, field("From a file", book), field("Where in it", place));
   }
 
+  // The form folds away once a text is read.
   form() {
     if (this.nothing) {
       return h(
@@ -80,25 +99,36 @@ class Live {
         h("code", {}, "mnemoscope train characters --memory lstm"),
       );
     }
-    return h(
-      "form",
+    this.summary = h("summary", {}, "Model and text");
+    this.fold = h(
+      "details",
       {
         class: "choose",
-        onsubmit: (event) => {
-          event.preventDefault();
-          this.read();
-        },
+        open: true,
+        ontoggle: () => (this.question.hidden = !this.fold.open),
       },
+      this.summary,
       h(
-        "div",
-        { class: "row" },
-        field("Model", this.model),
-        field("Beside it", this.other),
-        this.documentField,
+        "form",
+        {
+          onsubmit: (event) => {
+            event.preventDefault();
+            this.read();
+          },
+        },
+        h(
+          "div",
+          { class: "row" },
+          field("Model", this.model),
+          field("Compare with", this.other),
+          this.documentField,
+        ),
+        field("Text", this.text),
+        this.hint,
+        h("div", { class: "row" }, this.books, this.segmentField, this.start),
       ),
-      field("Text", this.text),
-      h("div", { class: "row" }, this.books, field("Tokens a segment", this.segment), this.start),
     );
+    return this.fold;
   }
 
   // Errors become words on the page.
@@ -114,6 +144,13 @@ class Live {
   address() {
     const query = new URLSearchParams({ model: this.model.value });
     if (this.other.value) query.set("with", this.other.value);
+    if (this.shown) {
+      for (const [name, value] of Object.entries(this.shown)) if (value) query.set(name, value);
+      query.set("segment", this.player.at + 1);
+      const [reader] = this.readers;
+      if (reader.text.chosen !== null) query.set("token", reader.text.chosen + 1);
+      for (const [name, value] of Object.entries(reader.heads.address)) query.set(name, value);
+    }
     history.replaceState(null, "", `#/live?${query}`);
   }
 
@@ -128,11 +165,15 @@ class Live {
   // A newly chosen model: what it reads, and which documents it knows.
   async choose() {
     this.offerTwin();
-    this.address();
     await this.guard(async () => {
       const about = await get("model", { id: this.model.value });
-      if (about.symbols !== null) this.text.value = about.example;
-      else if (!this.text.value || /^[\d\s]*$/.test(this.text.value)) this.text.value = SAMPLE;
+      // An example of one task means nothing to another model.
+      if (about.example || !this.text.value || this.example) this.text.value = about.example || SAMPLE;
+      this.example = Boolean(about.example);
+      this.segment.value = about.segment;
+      this.segmentField.hidden = about.kind !== "stream";
+      const hint = about.hint ?? "";
+      this.hint.textContent = hint && `${hint[0].toUpperCase()}${hint.slice(1)}`.replace(/\.?$/, ".");
       this.documentField.hidden = about.documents.length === 0;
       this.document.replaceChildren(
         ...about.documents.map((name) => h("option", { value: name }, name)),
@@ -141,145 +182,100 @@ class Live {
     });
   }
 
-  async read() {
-    this.pause();
+  // A view that was sent: read the same text, and go to the same place.
+  async reopen(query) {
+    this.text.value = query.get("text");
+    this.segment.value = query.get("size") ?? this.segment.value;
+    if (!this.documentField.hidden) this.document.value = query.get("document") ?? "";
+    const segment = (Number(query.get("segment")) || 1) - 1;
+    await this.read(segment, (reader) => {
+      reader.heads.set(query.get("part"), query.get("head"));
+    });
+    const token = Number(query.get("token")) - 1;
+    const [reader] = this.readers;
+    if (reader?.frame && token >= 0 && token < reader.frame.read) reader.text.choose(token);
+  }
+
+  async read(segment = 0, prepare = () => {}) {
+    this.player?.pause();
+    const within = this.fold.contains(document.activeElement);
     this.start.disabled = true;
     this.start.textContent = "Reading …";
     await this.guard(async () => {
       const document = this.documentField.hidden ? null : this.document.value || null;
-      const ask = {
-        model: this.model.value,
-        text: this.text.value,
-        segment: Number(this.segment.value) || 32,
-        document,
-      };
-      const first = await post("read", ask);
-      this.readers = [new Reader(first)];
+      const [text, size] = [this.text.value, Number(this.segment.value) || 32];
+      const first = await post("read", { model: this.model.value, text, segment: size, document });
+      const moved = () => this.address();
+      const readers = [new Reader(first, moved)];
       if (this.other.value) {
-        const beside = { model: this.other.value, text: ask.text, segments: first.segments };
-        this.readers.push(new Reader(await post("read", beside)));
-        this.readers[0].pair(this.readers[1]);
+        const beside = { model: this.other.value, text, segments: first.segments };
+        readers.push(new Reader(await post("read", beside), moved));
+        readers[0].pair(readers[1]);
       }
-      this.segments = Math.max(...this.readers.map((one) => one.found.segments));
+      prepare(readers[0]);
+      this.readers = readers;
+      const segments = Math.max(...readers.map((one) => one.found.segments));
+      this.player = new Player(
+        segments,
+        (number) => this.show(number),
+        (work) => this.guard(work),
+      );
       this.stage.replaceChildren(
-        this.toolbar(),
+        this.player.node,
         h(
           "div",
-          { class: this.readers.length > 1 ? "pair" : "single" },
-          this.readers.map((one) => one.node),
+          { class: readers.length > 1 ? "pair" : "single" },
+          readers.map((one) => one.node),
         ),
       );
-      await this.go(0);
+      this.shown = { text, size, document };
+      await this.player.go(Math.min(segment, segments - 1));
+      this.foldAway();
+      // Whoever pressed Read goes on from the text, not from the top of the page.
+      if (within) this.readers[0].text.box.focus({ preventScroll: true });
     });
     this.start.disabled = false;
     this.start.textContent = "Read";
   }
 
-  toolbar() {
-    this.slider = h("input", {
-      type: "range",
-      min: 1,
-      max: this.segments,
-      value: 1,
-      "aria-label": "Segment",
-    });
-    this.slider.addEventListener("input", () => this.move(Number(this.slider.value) - 1));
-    this.counter = h("output", { class: "counter" });
-    this.play = h(
-      "button",
-      { type: "button", class: "button quiet", onclick: () => this.toggle() },
-      "Play",
-    );
-    const step = (label, by, key) =>
-      h(
-        "button",
-        {
-          type: "button",
-          class: "button quiet",
-          "aria-label": label,
-          title: `${label} (${key})`,
-          onclick: () => this.move(this.at + by),
-        },
-        by < 0 ? "←" : "→",
-      );
-    return h(
-      "div",
-      { class: "toolbar", role: "group", "aria-label": "Segments" },
-      step("Segment before", -1, "p"),
-      this.slider,
-      step("Next segment", 1, "n"),
-      this.play,
-      this.counter,
-    );
-  }
-
-  move(number) {
-    this.pause();
-    return this.guard(() => this.go(number));
-  }
-
-  async go(number) {
-    if (number < 0 || number >= this.segments) return;
-    this.at = number;
-    this.slider.value = number + 1;
-    this.counter.textContent = `segment ${number + 1} of ${this.segments}`;
+  async show(number) {
     this.stage.setAttribute("aria-busy", "true");
     // Tokens do not always part evenly: one of two may be at the end a segment earlier.
     await Promise.all(
       this.readers.map((one) => one.show(Math.min(number, one.found.segments - 1))),
     );
-    if (this.at === number) this.stage.setAttribute("aria-busy", "false");
+    if (this.player.at === number) this.stage.setAttribute("aria-busy", "false");
+    this.address();
   }
 
-  toggle() {
-    if (this.timer) {
-      this.pause();
-      return;
-    }
-    this.play.textContent = "Pause";
-    const next = () =>
-      this.guard(async () => {
-        if (this.at + 1 >= this.segments) {
-          this.pause();
-          return;
-        }
-        await this.go(this.at + 1);
-        if (this.timer) this.timer = setTimeout(next, 700);
-      });
-    this.timer = setTimeout(next, 0);
-  }
-
-  pause() {
-    clearTimeout(this.timer);
-    this.timer = null;
-    if (this.play) this.play.textContent = "Play";
-  }
-
-  shortcut(event) {
-    const typing = event.target.closest("input, textarea, select");
-    if (typing || !this.readers || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "n") this.move(this.at + 1);
-    if (event.key === "p") this.move(this.at - 1);
+  foldAway() {
+    const { about, tokens } = this.readers[0].found;
+    const beside = this.readers[1] ? ` and ${this.readers[1].found.about.name}` : "";
+    const under = this.shown.document ? `, document ${this.shown.document}` : "";
+    this.summary.replaceChildren(
+      h("b", {}, `${about.label} · ${about.name}${beside}`),
+      `${under} · ${tokens.length} tokens `,
+      h("span", { class: "change" }, "change"),
+    );
+    this.fold.open = false;
   }
 }
 
 export async function live(name, query, signal) {
   const page = new Live(await get("run_index"), query, signal);
-  if (!page.nothing) await page.choose();
-  return [
+  const view = [
     h(
       "header",
       {},
       h("h1", {}, "Watch it read"),
-      h(
-        "p",
-        { class: "question" },
-        "A text goes in segment by segment. See what each memory holds, and point at a token " +
-          "to see who remembers it.",
-      ),
+      page.question,
     ),
     page.form(),
     page.error,
     page.stage,
   ];
+  if (!page.nothing) await page.choose();
+  // Once the view is on the page: what is read is drawn to its size.
+  if (!page.nothing && query.has("text")) setTimeout(() => page.reopen(query));
+  return view;
 }

@@ -1,5 +1,5 @@
 // The address after # says which view is shown: #/, #/study/NAME, #/run/NAME, #/shipped/NAME,
-// #/live?model=NAME.
+// #/live?model=NAME and what live.js adds to it.
 
 import { listen } from "./api.js";
 import { h } from "./dom.js";
@@ -15,7 +15,7 @@ async function show() {
   const mine = (visit += 1);
   leave();
   leave = () => {};
-  const [path, query] = location.hash.slice(1).split("?");
+  const [, path, query] = location.hash.match(/^#?([^?]*)\??(.*)$/s);
   const [, kind = "", ...rest] = path.split("/");
   const name = rest.map(decodeURIComponent).join("/");
   const views = { "": runIndex, live, study, run, shipped };

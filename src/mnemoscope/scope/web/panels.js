@@ -1,12 +1,13 @@
 // What each kind of memory holds. A panel is {node, mark(token)}; mark shows where a token is.
 
-import { bars, lines } from "./chart.js";
+import { bars, entryBars, lines } from "./chart.js";
 import { bytes, h, number, unpack } from "./dom.js";
 import { key, map } from "./map.js";
 import { signal } from "./signal.js";
 
-// Places drawn one by one; of more, neighbours share a square.
+// Positions drawn one by one; of more, neighbours share a square. Free ones are drawn up to a few.
 const MOST = 512;
+const MOST_FREE = 128;
 
 function titled(one, title, ...content) {
   return h(
@@ -49,8 +50,8 @@ function slots(one, frame, tokens, choose) {
       onclick: () => choose(begin),
     });
   });
-  const free =
-    room === null ? 0 : Math.min(MOST, Math.max(0, Math.ceil((room - first.length) / group)));
+  const unused = room === null ? 0 : Math.max(0, Math.ceil((room - first.length) / group));
+  const free = unused > MOST_FREE ? 0 : unused;
   const grid = h(
     "div",
     {
@@ -61,21 +62,21 @@ function slots(one, frame, tokens, choose) {
     squares,
     Array.from({ length: free }, () => h("i", { class: "slot free" })),
   );
-  const span = first.length
-    ? `tokens ${first[0] + 1} to ${first[first.length - 1] + each}`
-    : "empty";
-  const full =
-    room === null ? `${first.length} positions` : `${Math.min(first.length, room)} of ${room} positions`;
-  const rest =
-    room !== null && first.length > room ? `, ${first.length - room} more wait to be whole` : "";
+  const said = [];
+  if (!first.length) said.push("empty");
+  else {
+    said.push(`${first.length}${room === null ? "" : ` of ${room}`} positions`);
+    said.push(`tokens ${first[0] + 1} to ${first[first.length - 1] + each}`);
+  }
+  if (room !== null && first.length > room) {
+    said[0] = `${room} of ${room} positions`;
+    said.push(`the oldest ${first.length - room} leave when their group is complete`);
+  }
+  if (group > 1) said.push(`${group} positions a square`);
   const node = titled(
     one,
     one.title,
-    h(
-      "p",
-      { class: "quiet" },
-      `${full}${rest}, ${span}${group > 1 ? `; a square is ${group} positions` : ""}`,
-    ),
+    h("p", { class: "quiet" }, said.join(", ")),
     grid,
   );
   const mark = (token) =>
@@ -123,19 +124,19 @@ function gates(one, frame) {
           })),
           range: [-1, 1],
           xTitle: "token",
-          yTitle: "mean over units, with the middle four fifths",
+          yTitle: "activation: mean over units, band from 10 to 90 % of them",
         })
       : null,
     h(
       "p",
       { class: "axis-title" },
       signed
-        ? "the state over the segment: units down, tokens across"
+        ? "hidden vector over the segment: units down, tokens across"
         : `${one.keeper} gate: units down, tokens across`,
     ),
     picture,
     key(range, signed ? "activation" : "1 keeps all, 0 nothing", signed),
-    h("p", { class: "axis-title" }, `${one.vector} after the segment, in the same order of units`),
+    h("p", { class: "axis-title" }, `${one.vector} vector after the segment, units as above`),
     map(stateMap, `${one.vector} of every unit now`, [-strongest, strongest], {
       split: true,
       height: 22,
@@ -167,13 +168,9 @@ function entries(one) {
   const node = titled(
     one,
     "document entries",
-    h("p", { class: "axis-title" }, "bits a token under each document; less is likelier"),
-    bars(losses, "bits a token under each document"),
-    h(
-      "p",
-      { class: "axis-title" },
-      "how far documents open entries: documents down, entries across",
-    ),
+    h("p", { class: "axis-title" }, "loss in bits per token under each document"),
+    bars(losses, "loss in bits per token under each document"),
+    h("p", { class: "axis-title" }, "gate of every entry: documents down, entries across"),
     h(
       "div",
       { class: "labelled" },
@@ -184,22 +181,17 @@ function entries(one) {
           h("li", { class: name === one.document ? "strong" : null, title: name }, name),
         ),
       ),
-      map(selection, "how far every document opens every entry", [-span, span], {
+      map(selection, "gate of every entry for every document", [-span, span], {
         split: true,
         height: 22 * one.documents.length,
       }),
     ),
     key([-span, span], "gate", true),
     one.document === null
-      ? h("p", { class: "quiet" }, "Under no document nothing is added.")
+      ? h("p", { class: "quiet" }, "Without a document nothing is added.")
       : [
           h("p", { class: "axis-title" }, "entries that add most in this segment"),
-          bars(
-            added
-              .slice(0, 6)
-              .map(({ value, entry }) => ({ name: `entry ${entry}`, value, note: number(value) })),
-            "entries that add most",
-          ),
+          entryBars(added.slice(0, 6), "entries that add most"),
         ],
   );
   return { node };

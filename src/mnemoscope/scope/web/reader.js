@@ -1,8 +1,11 @@
-// One model that reads: its text, who remembers the chosen token, and its memories.
+// One model that reads: its text, what it predicts, who remembers the chosen token, its memories.
 
 import { post } from "./api.js";
+import { Blank } from "./blank.js";
 import { lines } from "./chart.js";
 import { bytes, count, h, number, unpackShares } from "./dom.js";
+import { Episode } from "./episode.js";
+import { Heads } from "./heads.js";
 import { inspect } from "./inspector.js";
 import { about } from "./meaning.js";
 import { panel } from "./panels.js";
@@ -12,14 +15,32 @@ import { Text } from "./text.js";
 const AT_ONCE = 3;
 
 export class Reader {
-  constructor(found) {
+  // moved() when another token or head is looked at, so that the address can say so.
+  constructor(found, moved) {
     this.found = found;
+    this.moved = moved;
     this.layer = null;
+    this.known = new Map(); // token -> {said, answer, bits}, of segments that were looked at
     this.facts = h("p", { class: "facts" });
-    this.text = new Text(found.tokens, found.about.symbols !== null, (token) => this.point(token));
+    this.error = h("div", { role: "alert" });
+    const { about: model, edges, phrases, tokens } = found;
+    // A language model is asked for the next token, a task for its answers.
+    this.follows = model.kind === "stream" && phrases.length === 0;
+    const shape = {
+      symbols: model.symbols !== null,
+      columns: model.columns,
+      parted: model.kind === "translator" ? edges[1] : null,
+    };
+    this.text = new Text(tokens, shape, (token) => this.point(token));
+    this.episode = phrases.length
+      ? new Episode(phrases, model.kind === "stream", (token) => this.pick(token))
+      : null;
+    this.heads = new Heads(() => this.look());
+    // All there is to see of an encoder is its attention.
+    if (model.kind === "encoder") this.heads.set("layer 1");
+    this.blank = new Blank(this);
     this.inspector = h("div", { class: "inspector", "aria-live": "polite" });
     this.memory = h("div", { class: "memory" });
-    const model = found.about;
     this.node = h(
       "section",
       { class: "reader", "aria-label": model.name },
@@ -28,11 +49,16 @@ export class Reader {
         { class: "reading" },
         h("h2", {}, model.label, h("span", { class: "quiet" }, ` ${model.name}`)),
         this.facts,
+        this.episode?.node,
+        this.heads.controls,
         this.text.node,
+        this.error,
         this.inspector,
+        this.blank.node,
       ),
       this.memory,
     );
+    this.text.chose = () => this.chose();
   }
 
   // Two that read the same tokens are pointed at together.
@@ -40,10 +66,20 @@ export class Reader {
     const same =
       this.found.tokens.length === other.found.tokens.length &&
       this.found.tokens.every((text, place) => text === other.found.tokens[place]);
-    if (!same) return;
-    [this.partner, other.partner] = [other, this];
-    for (const one of [this, other])
-      one.text.chose = (token) => one.partner.text.choose(token, true);
+    if (same) [this.partner, other.partner] = [other, this];
+  }
+
+  // Choose a token that somebody pointed at elsewhere, if it was read already.
+  pick(token) {
+    if (this.frame && token < this.frame.read) this.text.choose(token);
+  }
+
+  chose() {
+    if (!this.frame) return;
+    this.partner?.text.choose(this.text.chosen, true);
+    this.blank.show(true);
+    this.partner?.blank.show(true);
+    this.moved();
   }
 
   async show(segment) {
@@ -51,23 +87,49 @@ export class Reader {
     const frame = await post("step", { reading: this.found.reading, segment });
     if (asked !== this.asked) return; // somebody has moved on meanwhile
     for (const part of frame.parts) part.shares = unpackShares(part.share).values;
-    frame.weights = unpackShares(frame.map).values;
+    frame.weights = frame.mean = unpackShares(frame.map).values;
     frame.read = frame.first + frame.new;
+    await this.heads.show(this.found.reading, frame);
+    if (asked !== this.asked) return;
     this.frame = frame;
-    const known = frame.bits.filter((one) => one !== null);
-    const mean = known.reduce((sum, one) => sum + one, 0) / known.length;
+    frame.said.forEach((said, place) => {
+      const [answer, bits] = [frame.answers[place], frame.bits[place]];
+      this.known.set(frame.first + place, { said, answer, bits });
+    });
+    this.tellFacts();
+    this.text.show(frame);
+    this.episode?.show(frame.read, this.known);
+    this.drawMemory();
+    this.blank.show(true);
+    this.point(this.text.chosen);
+  }
+
+  // Another head of the segment that is shown.
+  async look() {
+    this.error.replaceChildren();
+    try {
+      this.frame.weights = this.frame.mean;
+      await this.heads.show(this.found.reading, this.frame);
+    } catch (error) {
+      this.error.replaceChildren(h("p", { class: "error" }, error.message));
+    }
+    this.point(this.text.chosen);
+    this.moved();
+  }
+
+  tellFacts() {
+    const { frame, found } = this;
+    const bits = frame.bits.filter((one) => one !== null);
+    const mean = bits.reduce((sum, one) => sum + one, 0) / bits.length;
     const facts = [
-      [bytes(frame.bytes), "carried on"],
-      [String(frame.read), `of ${this.found.tokens.length} tokens read`],
-      [count(this.found.about.parameters), "parameters"],
-    ];
-    if (known.length) facts.splice(2, 0, [number(mean), "bits a token here"]);
+      found.about.kind === "encoder" ? null : [bytes(frame.bytes), "of state"],
+      [String(frame.read), `of ${found.tokens.length} tokens read`],
+      bits.length ? [number(mean), `bits per ${this.follows ? "token" : "answer"} here`] : null,
+      [count(found.about.parameters), "parameters"],
+    ].filter(Boolean);
     this.facts.replaceChildren(
       ...facts.map(([value, words]) => h("span", {}, h("b", {}, value), ` ${words}`)),
     );
-    this.text.show(frame);
-    this.drawMemory();
-    this.point(this.text.chosen);
   }
 
   // Someone points at a token, or at none (null); a reader of the same tokens looks there too.
@@ -75,9 +137,17 @@ export class Reader {
     if (!this.frame) return;
     if (this.partner && !followed) this.partner.point(token, true);
     const known = token !== null && token < this.frame.read ? token : null;
-    this.text.tint(this.frame, known);
-    this.inspector.replaceChildren(...inspect(this.frame, this.found.tokens, known));
+    this.text.tint(this.frame, known, this.who);
+    this.inspector.replaceChildren(...inspect(this, known));
+    this.episode?.mark(known);
+    this.heads.mark(known);
     for (const one of this.drawn) one.mark?.(known);
+  }
+
+  // What the tint of the text belongs to.
+  get who() {
+    if (this.heads.address.part) return `the attention of ${this.heads.name}`;
+    return this.frame.parts.some((one) => one.heads) ? "attention, mean of all layers" : "the state";
   }
 
   drawMemory() {
@@ -88,16 +158,16 @@ export class Reader {
     const shown = frame.panels.filter(
       (one) => this.layer < 0 || one.layer === this.layer || one.kind === "entries",
     );
-    this.drawn = shown.map((one) =>
-      panel(one, frame, this.found.tokens, (token) => this.text.choose(token)),
-    );
+    this.drawn = shown.map((one) => panel(one, frame, this.found.tokens, (token) => this.pick(token)));
     const parts = frame.parts.filter((one) => this.layer < 0 || one.layer === this.layer);
+    const aged = parts.length && this.found.about.kind === "stream";
     this.memory.replaceChildren(
       ...[
+        this.heads.picture,
         this.chooser(layers),
-        parts.length ? this.ages(parts) : null,
+        aged ? this.ages(parts) : null,
         ...this.drawn.map((one) => one.node),
-        about(frame),
+        about(frame, this.found.about.kind),
       ].filter(Boolean),
     );
   }
@@ -115,7 +185,7 @@ export class Reader {
       this.point(this.text.chosen);
       this.memory.querySelector("select").focus();
     });
-    return h("label", { class: "field line" }, h("span", {}, "Layer"), control);
+    return h("label", { class: "field line" }, h("span", {}, "Memories of layer"), control);
   }
 
   ages(parts) {
@@ -128,12 +198,12 @@ export class Reader {
       { class: "panel" },
       h("h3", {}, "By age"),
       lines({
-        label: "Share of what is used, by how many tokens ago it was read",
+        label: "Share of tokens, by how many tokens ago they were read",
         series: parts.map((part, place) => ({ name: part.name, x, y: part.ages, style: place })),
-        reference: { name: "if all tokens counted the same", y: this.frame.even },
+        reference: { name: "uniform over all tokens", y: this.frame.uniform },
         xLabels: names,
-        xTitle: "tokens ago",
-        yTitle: "share",
+        xTitle: "age: how many tokens ago",
+        yTitle: parts.some((one) => one.heads) ? "attention weight" : "share of the state",
       }),
     );
   }

@@ -1,31 +1,10 @@
 // What the folder of runs holds.
 
 import { get } from "./api.js";
+import { KINDS, models } from "./choice.js";
 import { h } from "./dom.js";
-
-export function where(kind, name) {
-  return `#/${kind}/${name.split("/").map(encodeURIComponent).join("/")}`;
-}
-
-export function watch(model, other) {
-  const query = new URLSearchParams(other ? { model, with: other } : { model });
-  return `#/live?${query}`;
-}
-
-function state(item) {
-  if (item.finished) return "finished";
-  return item.running ? "running" : "stopped";
-}
-
-export function badge(item) {
-  const word = state(item);
-  return h("span", { class: `badge ${word}` }, word);
-}
-
-// Why nothing more can be said of a run or a study.
-export function complaint(item) {
-  return item.problem ? h("p", { class: "error" }, item.problem) : null;
-}
+import { badge, complaint, watch, where } from "./links.js";
+import { RunTable } from "./run_table.js";
 
 export function bar(done, all, label) {
   return h("progress", { value: done, max: Math.max(all, 1), "aria-label": label });
@@ -44,6 +23,7 @@ function progressOf(study) {
         { class: "quiet active" },
         bar(one.step, one.steps ?? one.step, `steps of ${one.id}`),
         `${one.id.split("/").pop()} · step ${one.step}${one.steps ? ` of ${one.steps}` : ""}`,
+        one.by ? ` · on ${one.by}, since ${new Date(one.since).toLocaleString()}` : "",
       ),
     ),
   );
@@ -78,96 +58,59 @@ function card(study, signal) {
   );
 }
 
-// ``within`` is a folder that all names begin with.
-export function runTable(runs, caption, within = "") {
-  const head = ["Run", "Memory", "Task", "Steps", ""].map((title) =>
-    h("th", { scope: "col", class: title === "Steps" ? "number" : null }, title),
-  );
-  const rows = runs.map((run) =>
-    h(
-      "tr",
-      {},
-      h(
-        "td",
-        {},
-        h("a", { href: where("run", run.id) }, run.id.slice(within.length)),
-        complaint(run),
-      ),
-      h("td", {}, run.label),
-      h("td", {}, run.task),
-      h(
-        "td",
-        { class: "number" },
-        run.finished ? `${run.steps ?? run.step}` : `${run.step} / ${run.steps ?? "?"}`,
-      ),
-      h("td", {}, run.openable ? h("a", { href: watch(`run:${run.id}`) }, "watch") : badge(run)),
-    ),
-  );
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
-  );
+function section(title, kind, ...content) {
+  return h("section", { class: kind }, h("h2", {}, title), ...content);
 }
 
-function models(found) {
-  const entries = [
-    ...found.given.map((name, place) => [`given:${place}`, name]),
-    ...found.huggingface.map((name) => [`huggingface:${name}`, name]),
-    ...found.documents.map((name) => [`documents:${name}`, name]),
-  ];
-  if (!entries.length) return null;
-  const kinds = {
-    given: "named at the start",
-    huggingface: "Hugging Face",
-    documents: "document memory",
-  };
-  return h(
-    "section",
-    {},
-    h("h2", {}, "Models"),
-    h(
-      "ul",
-      { class: "plain" },
-      entries.map(([id, name]) =>
-        h(
-          "li",
-          {},
-          h("a", { href: watch(id) }, name),
-          h("span", { class: "quiet" }, ` ${kinds[id.split(":")[0]]}`),
-        ),
+function otherModels(found) {
+  const entries = Object.keys(KINDS).flatMap((kind) =>
+    models(found, kind).map(([id, name]) =>
+      h(
+        "li",
+        {},
+        h("a", { href: watch(id) }, name),
+        h("span", { class: "quiet" }, ` ${KINDS[kind]}`),
       ),
     ),
   );
+  return entries.length ? section("Models", "models", h("ul", { class: "plain" }, entries)) : null;
 }
 
 function shippedResults(found) {
   if (!found.shipped.length) return null;
-  return h(
-    "section",
-    { class: "shipped" },
-    h("h2", {}, "Shipped with mnemoscope"),
+  const entries = found.shipped.map((one) =>
     h(
-      "ul",
-      { class: "plain" },
-      found.shipped.map((one) =>
-        h(
-          "li",
-          {},
-          one.problem ? one.id : h("a", { href: where("shipped", one.id) }, one.id),
-          h("span", { class: "quiet" }, ` ${one.of} ${one.date}`),
-          complaint(one),
-        ),
-      ),
+      "li",
+      {},
+      one.problem ? one.id : h("a", { href: where("shipped", one.id) }, one.id),
+      h("span", { class: "quiet" }, ` ${one.of} · ${one.date}`),
+      complaint(one),
     ),
   );
+  return section("Shipped with mnemoscope", "shipped", h("ul", { class: "plain many" }, entries));
+}
+
+// Runs of each study, then those of none.
+function grouped(found) {
+  const groups = found.studies.map((one) => {
+    const within = one.id === "." ? "runs/" : `${one.id}/runs/`;
+    const runs = found.runs.filter((run) => run.id.startsWith(within));
+    const name = one.id === "." ? one.study : one.id;
+    return { name, href: where("study", one.id), within, runs };
+  });
+  const inStudy = new Set(groups.flatMap((group) => group.runs));
+  const rest = found.runs.filter((run) => !inStudy.has(run));
+  const alone = { name: rest.length === found.runs.length ? "" : "of no study", within: "", runs: rest };
+  return [...groups, alone].filter((group) => group.runs.length);
+}
+
+function runs(found, query) {
+  if (!found.runs.length) return null;
+  return section("Runs", "all-runs", new RunTable("Runs", query, "#/").show(grouped(found)));
 }
 
 export async function runIndex(name, query, signal) {
   const found = await get("run_index");
-  const inStudy = (run) =>
-    found.studies.some((one) => run.id.startsWith(one.id === "." ? "runs/" : `${one.id}/runs/`));
-  const alone = found.runs.filter((run) => !inStudy(run));
   let items = null;
   addEventListener(
     "news",
@@ -178,12 +121,7 @@ export async function runIndex(name, query, signal) {
     },
     { signal },
   );
-  const nothing =
-    !found.studies.length &&
-    !found.runs.length &&
-    !found.given.length &&
-    !found.huggingface.length &&
-    !found.documents.length;
+  const held = ["studies", "runs", ...Object.keys(KINDS)];
   return [
     h(
       "header",
@@ -192,22 +130,22 @@ export async function runIndex(name, query, signal) {
       h(
         "p",
         { class: "question" },
-        `All that lies in the folder “${found.root}”. Open a study, or watch a model read.`,
+        `Studies, models and runs in the folder “${found.root}”. Open a study, compare runs, or `,
+        "watch a model read.",
       ),
     ),
-    nothing
-      ? h(
+    held.some((kind) => found[kind].length)
+      ? null
+      : h(
           "p",
           { class: "empty" },
-          "Nothing lies here yet. Train something, then it will appear: ",
+          "This folder is empty. Train something, and it will appear here: ",
           h("code", {}, "mnemoscope train characters --memory lstm"),
-        )
-      : null,
+        ),
     found.studies.length
-      ? h(
-          "section",
-          {},
-          h("h2", {}, "Studies"),
+      ? section(
+          "Studies",
+          "studies",
           h(
             "div",
             { class: "cards" },
@@ -215,8 +153,8 @@ export async function runIndex(name, query, signal) {
           ),
         )
       : null,
-    models(found),
-    alone.length ? h("section", {}, h("h2", {}, "Runs"), runTable(alone, "Runs")) : null,
+    otherModels(found),
+    runs(found, query),
     shippedResults(found),
     found.cut
       ? h(

@@ -71,7 +71,7 @@ function draw(one, width) {
         y: bottom + 17,
         "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle",
       },
-      number(Math.round(age)),
+      String(Math.round(age)),
     );
   });
   return s(
@@ -115,9 +115,9 @@ function draw(one, width) {
     s(
       "text",
       { class: "title", x: MARGIN.left + inner / 2, y: bottom + 36, "text-anchor": "middle" },
-      "age of what stands there, tokens before the segment",
+      "age of what stands there, in tokens before this segment",
     ),
-    s("line", { class: "here", y1: TALL.top, y2: bottom, x1: -9, x2: -9 }),
+    s("line", { class: "here", y1: TALL.top, y2: bottom, display: "none" }),
   );
 }
 
@@ -126,8 +126,8 @@ export function signal(one, frame, tokens, choose, titled) {
   const words = `${one.functions} basis functions for ${one.tokens} tokens${more}`;
   if (!one.heads.length) {
     const empty = one.after
-      ? "The first tokens were written to it in this segment; no head has attended to it yet."
-      : "Nothing has left the cache yet.";
+      ? "The first tokens were written to it at the end of this segment."
+      : "Nothing is written to it yet: all tokens read are still held one by one.";
     return { node: titled(one, "signal", h("p", { class: "quiet" }, empty)) };
   }
   let place = null;
@@ -143,7 +143,8 @@ export function signal(one, frame, tokens, choose, titled) {
     if (!line) return;
     const share = token === null ? null : standing(one.ages, frame.first - token);
     const inner = drawing.clientWidth - MARGIN.left - MARGIN.right;
-    const at = share === null ? -9 : MARGIN.left + share * inner;
+    line.setAttribute("display", share === null ? "none" : "inline");
+    const at = MARGIN.left + (share ?? 0) * inner;
     line.setAttribute("x1", at);
     line.setAttribute("x2", at);
   }
@@ -156,9 +157,9 @@ export function signal(one, frame, tokens, choose, titled) {
     h(
       "p",
       { class: "axis-title" },
-      "attention density; thin lines are heads, the grey hill is the size of the signal",
+      "attention density over the signal: thin lines are heads, the grey area is the norm of the signal",
       one.sticky.length
-        ? "; below, attention since the last write, which the next one follows"
+        ? "; below (sticky), attention since the last write: the next write keeps more of what got more"
         : null,
     ),
     drawing,

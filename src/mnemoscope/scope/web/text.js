@@ -9,7 +9,7 @@ function glyph(text) {
 }
 
 // Tokens that some memory still holds as such, and those that live on in a signal or a vector only.
-export function holding(frame) {
+function holding(frame) {
   const held = new Uint8Array(frame.read);
   for (const one of frame.panels) {
     if (one.kind === "slots") {
@@ -35,7 +35,8 @@ function sign(kind, words) {
 }
 
 export class Text {
-  constructor(tokens, symbols, point) {
+  // columns: tokens of a row of pixels; parted: where a target follows its source.
+  constructor(tokens, { symbols, columns, parted }, point) {
     this.point = point;
     this.chosen = null;
     this.read = 0;
@@ -51,7 +52,8 @@ export class Text {
     this.box = h(
       "div",
       {
-        class: symbols ? "text symbols" : "text",
+        class: `text${symbols ? " symbols" : ""}${columns ? " pixels" : ""}`,
+        "--columns": columns,
         role: "listbox",
         tabindex: "0",
         "aria-label": "Tokens of the text; arrow keys choose one",
@@ -60,7 +62,9 @@ export class Text {
         onpointerleave: () => this.point(this.chosen),
         onclick: (event) => this.click(event),
       },
-      this.spans,
+      parted
+        ? [this.spans.slice(0, parted), h("hr"), this.spans.slice(parted)]
+        : this.spans,
     );
     this.signs = h("ul", { class: "signs" });
     this.node = h("div", {}, this.words, this.box, this.signs);
@@ -129,37 +133,38 @@ export class Text {
     if (this.chosen !== null && this.chosen >= frame.read) this.choose(null);
     const held = holding(frame);
     const mixed = frame.panels.some((one) => one.kind === "slots");
+    const carries = frame.panels.length > 0; // an encoder holds nothing, and loses nothing
     this.spans.forEach((span, place) => {
       span.classList.toggle("new", place >= frame.first && place < frame.read);
       span.classList.toggle("unread", place >= frame.read);
       span.classList.toggle("faint", mixed && place < frame.read && held[place] === 1);
-      span.classList.toggle("gone", place < frame.read && held[place] === 0);
+      span.classList.toggle("gone", carries && place < frame.read && held[place] === 0);
     });
     const some = (name) => this.spans.some((span) => span.classList.contains(name));
     this.signs.replaceChildren(
       ...[
-        sign("new", "just read"),
+        some("unread") || frame.first ? sign("new", "this segment") : null,
         some("faint") ? sign("faint", "in the signal only") : null,
-        some("gone") ? sign("gone", "held no more") : null,
+        some("gone") ? sign("gone", "no longer in the state") : null,
         some("unread") ? sign("unread", "not read yet") : null,
       ].filter(Boolean),
     );
     this.reveal(Math.min(frame.read, this.spans.length) - 1);
   }
 
-  // Which tokens are tinted how strongly, and what that means.
-  tint(frame, token) {
+  // Which tokens are tinted how strongly, by whom, and what that means.
+  tint(frame, token, who) {
     const width = frame.read;
     const shares = new Float32Array(this.spans.length);
-    let words = "Tint: what is used on average while the marked segment is read.";
+    let words = `Tint: share of each token in ${who}, mean over this segment.`;
     if (token !== null && token >= frame.first) {
       const row = token - frame.first;
       shares.set(frame.weights.subarray(row * width, (row + 1) * width));
-      words = "Tint: what is used at the chosen token.";
+      words = `Tint: share of each token in ${who}, at the chosen token.`;
     } else if (token !== null) {
       for (let row = 0; row < frame.new; row += 1)
         shares[frame.first + row] = frame.weights[row * width + token];
-      words = "Tint: how much tokens of the marked segment use the chosen one.";
+      words = `Tint: share of the chosen token in ${who}, at each token of this segment.`;
     } else {
       for (let row = 0; row < frame.new; row += 1)
         for (let at = 0; at < width; at += 1)
@@ -172,6 +177,6 @@ export class Text {
     });
     this.words.textContent = frame.parts.length
       ? words
-      : "This memory does not show which tokens it uses.";
+      : "Which tokens this memory uses cannot be told.";
   }
 }

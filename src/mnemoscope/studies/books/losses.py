@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,34 +10,14 @@ from numpy.typing import NDArray
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.seeds import derive
 from mnemoscope.core.statistics import RESAMPLES as DRAWS
-from mnemoscope.core.statistics import bootstrap_weights, quantile_interval
-from mnemoscope.report.document import Cell
+from mnemoscope.core.statistics import Estimate, bootstrap_weights
+from mnemoscope.report.claims import Gate
 from mnemoscope.studies.books.passages import starts
 from mnemoscope.studies.books.result import BooksResult, Examined
 
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean, and the ends of 95 % of the bootstrap draws."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, mean: float, draws: Floats) -> Estimate:
-        """Take the interval from draws; those that are not a number say nothing."""
-        found = quantile_interval(mean, draws)
-        return cls(mean, float(found.low), float(found.high))
-
-    def cells(self, name: str) -> dict[str, Cell]:
-        """Return what a figure's table shows of it."""
-        return {name: self.mean, "low": self.low, "high": self.high}
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.4f} ({self.low:+.4f} to {self.high:+.4f})"
+# Bits per byte that count as a difference: with less, perplexity per byte moves by 0.3 %.
+LEAST = 0.005
 
 
 class Losses:
@@ -77,6 +57,21 @@ class Losses:
         """The models that have a memory."""
         return [model for model in self.models if model != "none"]
 
+    @property
+    def gates(self) -> dict[str, Gate]:
+        """Whether models beat counted pairs of bytes; results of older versions cannot tell."""
+        bigram = self.result.bigram
+        if bigram is None:
+            return {}
+        asked = f"fewer than the {bigram:.3f} bits per byte of counted pairs of bytes"
+        return {model: Gate(asked, bigram - self.rate(model)) for model in self.models}
+
+    @cached_property
+    def ranked(self) -> list[str]:
+        """The models that have learnt enough to be compared."""
+        gates = self.gates
+        return [model for model in self.models if model not in gates or gates[model].passed]
+
     def only(self, stretch: int) -> Mask:
         """One stretch of the reading."""
         found: Mask = np.arange(len(self.ends)) == stretch
@@ -105,12 +100,12 @@ class Losses:
 
     def gain(self, model: str, chosen: Mask) -> Estimate:
         """Bits per byte saved against the model without memory."""
-        return Estimate.of(self._gain(model, chosen), self._gains(model, chosen))
+        return Estimate.of(*self._saved(model, chosen))
 
     def growth(self, model: str, early: Mask, late: Mask) -> Estimate:
         """How much larger the gain is in late stretches than in early ones."""
-        mean = self._gain(model, late) - self._gain(model, early)
-        return Estimate.of(mean, self._gains(model, late) - self._gains(model, early))
+        (before, some), (after, more) = (self._saved(model, one) for one in (early, late))
+        return Estimate.of(after - before, more - some)
 
     def cost(self, model: str, control: str, against: str | None = None) -> Estimate:
         """Bits per byte that a control costs after the warm-up, or costs more than another."""
@@ -120,17 +115,21 @@ class Losses:
         mean = extra[:, :, self.warm].sum((1, 2)).mean() / self.probed[:, self.warm].sum()
         return Estimate.of(float(mean), self._draws(model, extra, self.probed, self.warm))
 
+    def uses_older(self, model: str) -> tuple[bool, bool]:
+        """Whether what is older than the cache is missed when blank, or when another passage's."""
+        blank, other = (self.cost(model, f"older {how}") for how in ("blanked", "shuffled"))
+        return blank.low >= LEAST, other.low >= LEAST
+
     def _extra(self, model: str, control: str) -> Floats:
         return np.array([one.extra[control] for one in self.trials[model].values()])
 
-    def _gain(self, model: str, chosen: Mask) -> float:
-        return float(self.rate("none", chosen).mean() - self.rate(model, chosen).mean())
-
-    def _gains(self, model: str, chosen: Mask) -> Floats:
+    def _saved(self, model: str, chosen: Mask) -> tuple[float, Floats]:
+        """Bits per byte saved against no memory, and in every draw."""
+        mean = float(self.rate("none", chosen).mean() - self.rate(model, chosen).mean())
         none, own = (
             self._draws(one, self.bits(one), self.bytes, chosen) for one in ("none", model)
         )
-        return none - own
+        return mean, none - own
 
     def _draws(self, model: str, bits: Floats, read: Floats, chosen: Mask) -> Floats:
         """Bits per byte in every draw, (draws,)."""

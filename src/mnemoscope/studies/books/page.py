@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.core.statistics import RESAMPLES as DRAWS
+from mnemoscope.core.statistics import Estimate
 from mnemoscope.plots.figure import Reference, Series, bars, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.books.losses import Estimate, Losses
+from mnemoscope.studies.books.finding import estimated, saved, saved_figure, sentences
+from mnemoscope.studies.books.losses import LEAST, Losses
 from mnemoscope.studies.books.result import BooksResult
-from mnemoscope.studies.sentences import FEWER, all_banded, bands_of, ranked
+from mnemoscope.studies.findings import lead
+from mnemoscope.studies.sentences import all_banded, bands_of, gated, ranked, signs
 from mnemoscope.studies.study import Diverged
 
-_BAND = "In brackets: 95 % of bootstrap draws of seeds and passages."
+_BAND = (
+    "In brackets: 95 % of bootstrap draws of seeds and passages; a difference is said only where "
+    f"all of them are beyond {LEAST:g}."
+)
 # What was done to the state, and what a bar then shows.
 CONTROLS = {
     "blanked": "whole state blanked",
@@ -39,44 +45,46 @@ def page(result: BooksResult) -> list[Section]:
     """Build the sections of the page."""
     losses = Losses(result)
     if not losses.models:
-        return [Section("What was seen", _diverged(result))]
-    return [_loss(losses), _reading(losses), _attribution(losses), _sizes(losses)]
+        return [Section("What was found", ["Nothing: all trainings diverged.", *_diverged(result)])]
+    figure, rest = _by_model(losses), list[Figure]()
+    gains = saved(losses)
+    if gains:
+        figure, rest = saved_figure(losses, gains), [figure]
+    found = lead(sentences(losses, gains), figure)
+    return [found, _loss(losses, rest), _reading(losses), _attribution(losses), _sizes(losses)]
 
 
-def _parted(estimates: dict[str, Estimate]) -> tuple[str, str, str]:
-    """Lists of the models surely above zero, surely below, and those that are neither."""
+def _parted(estimates: dict[str, Estimate], *words: str) -> list[str]:
+    """Who is surely above what counts, who surely below, and who is neither, behind their words."""
     said = {label: f"{label} {one}" for label, one in estimates.items()}
-    above = [said[label] for label, one in estimates.items() if one.low > 0]
-    below = [said[label] for label, one in estimates.items() if one.high < 0]
+    above = [said[label] for label, one in estimates.items() if one.low >= LEAST]
+    below = [said[label] for label, one in estimates.items() if one.high <= -LEAST]
     unclear = [text for text in said.values() if text not in above + below]
-    return ", ".join(above), ", ".join(below), ", ".join(unclear)
+    groups = zip(words, (above, below, unclear), strict=True)
+    return [f"{word}: {', '.join(group)}" for word, group in groups if group]
 
 
-def _loss(losses: Losses) -> Section:
-    result = losses.result
+def _rates(losses: Losses) -> dict[str, Floats]:
+    """Bits per byte of every seed, by label."""
+    return {label: losses.rate(model) for model, label in losses.labels.items()}
+
+
+def _loss(losses: Losses, figures: Sequence[Figure]) -> Section:
+    result, rates = losses.result, _rates(losses)
     names = list(dict.fromkeys(losses.books))
-    rates = {label: losses.rate(model) for model, label in losses.labels.items()}
+    among = {losses.labels[model]: losses.rate(model) for model in losses.ranked}
+    order = ranked(among, LEAST, 3, lowest_first=True)
+    gates = {losses.labels[model]: gate for model, gate in losses.gates.items()}
     words = [
         f"Trained on {result.trained_bytes:,} bytes (the training text has "
         f"{result.training_text:,}), then {len(losses.books)} passages of {len(names)} books "
         f"that were held out, {int(losses.bytes.sum()):,} bytes in all. Bits per byte, lower is "
-        f"better: {ranked(rates, digits=3, lowest_first=True)}. {FEWER}",
+        f"better: {order}. {signs(LEAST, 'bits', lowest_first=True)}",
+        *([gated(gates)[1]] if gates else []),
         *_diverged(result),
     ]
     if "none" in losses.models and losses.remembering:
         words.append(_verdict(losses))
-    seeds = max(len(one) for one in rates.values())
-    figure = Figure(
-        "Bits per byte by model",
-        bars([bands_of("bits per byte", list(rates), rates.values())], "model", "bits per byte"),
-        f"On books that were held out, with the state carried. Bar: mean of {seeds} seeds; line: "
-        "lowest to highest seed.",
-        [
-            {"model": label, "seed": seed, "bits per byte": value, "perplexity per byte": 2**value}
-            for model, label in losses.labels.items()
-            for seed, value in zip(losses.trials[model], rates[label].tolist(), strict=True)
-        ],
-    )
     table = Table(
         "Bits per byte by book",
         ["model", *names, "all", "perplexity per byte"],
@@ -91,7 +99,23 @@ def _loss(losses: Losses) -> Section:
         ],
         "Mean of the seeds; perplexity is 2 to the power of bits per byte.",
     )
-    return Section("What was seen", [*words, figure, table])
+    return Section("What was seen", [*words, *figures, table])
+
+
+def _by_model(losses: Losses) -> Figure:
+    rates = _rates(losses)
+    seeds = max(len(one) for one in rates.values())
+    return Figure(
+        "Bits per byte by model",
+        bars([bands_of("bits per byte", list(rates), rates.values())], "model", "bits per byte"),
+        f"On books that were held out, with the state carried. Bar: mean of {seeds} seeds; line: "
+        "lowest to highest seed.",
+        [
+            {"model": label, "seed": seed, "bits per byte": value, "perplexity per byte": 2**value}
+            for model, label in losses.labels.items()
+            for seed, value in zip(losses.trials[model], rates[label].tolist(), strict=True)
+        ],
+    )
 
 
 def _diverged(result: BooksResult) -> list[str]:
@@ -104,15 +128,13 @@ def _diverged(result: BooksResult) -> list[str]:
 
 def _verdict(losses: Losses) -> str:
     gains = {losses.labels[model]: losses.gain(model, losses.all) for model in losses.remembering}
-    helped, hurt, unclear = _parted(gains)
-    parts = []
-    if helped:
-        parts.append(f"Bits per byte saved against no memory: {helped}.")
-    if hurt:
-        parts.append(f"Worse than no memory, although trained with one: {hurt}.")
-    if unclear:
-        parts.append(f"Not to be told from no memory: {unclear}.")
-    return " ".join(parts) + f" {_BAND}"
+    parts = _parted(
+        gains,
+        "Bits per byte saved against no memory",
+        "Worse than no memory, although trained with one",
+        "Not to be told from no memory",
+    )
+    return " ".join([*(f"{part}." for part in parts), _BAND])
 
 
 def _reading(losses: Losses) -> Section:
@@ -127,14 +149,14 @@ def _reading(losses: Losses) -> Section:
         values,
     )
     if "none" not in losses.models or not losses.remembering:
-        return Section("As the book goes on", [absolute])
+        return Section("As more is read", [absolute])
     series: list[Series] = []
     rows: list[dict[str, Cell]] = []
     for style, (model, label) in enumerate(losses.labels.items()):
         if model == "none":
             continue
         gains = [losses.gain(model, losses.only(k)) for k in range(len(losses.ends))]
-        series.append(_estimated(label, losses.ends, gains, style))
+        series.append(estimated(label, losses.ends, gains, style))
         rows += [
             {"model": label, "bytes read": end, **gain.cells("bits per byte saved")}
             for end, gain in zip(losses.ends, gains, strict=True)
@@ -152,12 +174,7 @@ def _reading(losses: Losses) -> Section:
         "bootstrap draws of seeds and passages.",
         rows,
     )
-    return Section("As the book goes on", [_growth(losses), absolute, figure])
-
-
-def _estimated(name: str, x: Sequence[Any], estimates: Sequence[Estimate], style: int) -> Series:
-    mean, low, high = zip(*((one.mean, one.low, one.high) for one in estimates), strict=True)
-    return Series(name, x, mean, low, high, style)
+    return Section("As more is read", [_growth(losses), absolute, figure])
 
 
 def _growth(losses: Losses) -> str:
@@ -167,14 +184,12 @@ def _growth(losses: Losses) -> str:
         return "The reading ends where the warm-up does: nothing can be said of its course."
     pair = losses.only(early), losses.only(late)
     growths = {losses.labels[m]: losses.growth(m, *pair) for m in losses.remembering}
-    grows, falls, even = _parted(growths)
-    words = []
-    if grows:
-        words.append(f"saves more as the book goes on: {grows}")
-    if falls:
-        words.append(f"saves less as the book goes on: {falls}")
-    if even:
-        words.append(f"neither more nor less that could be told: {even}")
+    words = _parted(
+        growths,
+        "saves more as more is read",
+        "saves less as more is read",
+        "neither more nor less that could be told",
+    )
     return (
         f"The last stretch ({losses.ends[-2]:,} to {losses.ends[-1]:,} bytes read) against that "
         f"which ends at {losses.ends[early]:,}, in bits per byte saved against no memory: "
@@ -194,13 +209,13 @@ def _attribution(losses: Losses) -> Section:
             continue
         costs = [losses.cost(model, control) for model in having]
         labels = [losses.labels[model] for model in having]
-        series.append(_estimated(name, labels, costs, style))
+        series.append(estimated(name, labels, costs, style))
         rows += [
             {"model": losses.labels[model], "control": control, **cost.cells("extra bits per byte")}
             for model, cost in zip(having, costs, strict=True)
         ]
     figure = Figure(
-        "What the state is worth",
+        "Loss without the state",
         bars(series, "model", "extra bits per byte"),
         "What every byte costs more when the state before a segment is replaced, on one segment in "
         f"{losses.result.probe} after {losses.warm_from:,} bytes read, the same for all. "
@@ -219,21 +234,19 @@ def _blame(losses: Losses, models: Sequence[str]) -> list[str]:
         f"holds, is part of this. {_BAND}"
     ]
     apart = {m: losses.cost(m, "blanked", against="shuffled") for m in models}
-    worse = [losses.labels[m] for m, one in apart.items() if one.low > 0]
+    worse = [losses.labels[m] for m, one in apart.items() if one.low >= LEAST]
     if worse:
         words.append(
             f"For {', '.join(worse)} an empty state is worse than a wrong one: a model that was "
             "trained with a memory has hardly learnt to read without one, so blanking it "
-            "overstates what the memory is worth."
+            "overstates what the memory adds."
         )
     said: dict[tuple[bool, bool], list[str]] = {kind: [] for kind in _OLDER}
     for model in models:
         if not losses.has(model, "older shuffled"):
             continue
         blank, other = losses.cost(model, "older blanked"), losses.cost(model, "older shuffled")
-        said[blank.low > 0, other.low > 0].append(
-            f"{losses.labels[model]} {other}, blanked {blank}"
-        )
+        said[losses.uses_older(model)].append(f"{losses.labels[model]} {other}, blanked {blank}")
     if not any(said.values()):
         return words
     parts = ["The cache left alone, and what is older exchanged between passages or blanked."]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,18 @@ def cut(books: Sequence[Document], read: int, most: int, segment: int) -> list[P
         )
     longest = passages[1].segments(segment) * segment + 1
     return [replace(passages[0], ids=passages[0].ids[:longest]), *passages[1:]]
+
+
+def bigram_bits(train: NDArray[np.integer[Any]], passages: Sequence[Passage]) -> float:
+    """Bits per byte of counted pairs of bytes, each pair once more than seen: what is trivial."""
+    counts = (
+        np.bincount(256 * train[:-1].astype(np.int64) + train[1:], minlength=256 * 256).reshape(
+            256, 256
+        )
+        + 1.0
+    )
+    cost = -np.log2(counts / counts.sum(1, keepdims=True))
+    return float(np.concatenate([cost[one.ids[:-1], one.ids[1:]] for one in passages]).mean())
 
 
 def stretch(step: int) -> int:

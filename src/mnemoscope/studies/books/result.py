@@ -68,6 +68,8 @@ class BooksResult:
 
     warm   bytes read before controls count
     probe  controls read one segment in so many
+    bigram bits per byte of a model that knows how often each byte follows each, no more; None in
+           results of versions that did not count
     """
 
     segment: int
@@ -78,3 +80,4 @@ class BooksResult:
     passages: tuple[ReadPassage, ...]
     models: dict[str, BooksModel]
     trials: tuple[BooksTrial, ...]
+    bigram: float | None = None

@@ -22,9 +22,9 @@ from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.documents import Document, choose, read_documents
 from mnemoscope.data.text import Text
-from mnemoscope.memories.config import MOST_LAYERS, ModelConfig
+from mnemoscope.memories.config import ModelConfig, check_heads
 from mnemoscope.studies.books.page import page as books_page
-from mnemoscope.studies.books.passages import PROBE, cut, lengths, starts
+from mnemoscope.studies.books.passages import PROBE, bigram_bits, cut, lengths, starts
 from mnemoscope.studies.books.result import (
     BooksModel,
     BooksResult,
@@ -33,7 +33,7 @@ from mnemoscope.studies.books.result import (
     ReadPassage,
 )
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
-from mnemoscope.studies.study import Study, label
+from mnemoscope.studies.study import Device, LearningRate, ShapedStudy, Steps, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -49,12 +49,11 @@ VARIANTS = {
 SHORTEST = 4096
 
 
-class Books(Study):
+class Books(ShapedStudy):
     """Does memory help to read books?
 
-    A language model reads books byte by byte, one segment at a time, and carries a memory from
-    segment to segment. Does that lower its loss on books it has never seen, which memory does it
-    best at the same size, and is the gain really the memory's?
+    A language model carries a memory through whole books. Does that lower its loss on books it has
+    never seen, which memory does it best at the same size, and is the gain really the memory's?
     """
 
     Result = BooksResult
@@ -66,6 +65,8 @@ class Books(Study):
         },
     }  # fmt: skip
 
+    lr: LearningRate = 1e-2
+    device: Device = "auto"
     source: str | None = Field(
         None, description="a folder of texts, hf:OWNER/NAME[/CONFIG]; none = CPython's help topics"
     )
@@ -78,25 +79,19 @@ class Books(Study):
         min_length=1,
         description="which to compare: any memory, or " + ", ".join(VARIANTS),
     )
-    width: int = Field(64, ge=1, description="width of every model")
-    layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers of every model")
-    heads: int = Field(4, ge=1, description="attention heads")
     segment: int = Field(64, ge=1, description="bytes read at once")
     vectors: int = Field(64, ge=4, description="vectors that a layer may carry")
-    steps: int = Field(800, ge=1, description="optimiser steps per model")
+    steps: Steps = 800
     batch: int = Field(16, ge=1, description="segments per step")
-    lr: float = Field(1e-2, gt=0, description="highest learning rate")
     seeds: int = Field(3, ge=1, description="trainings per model")
     read: int = Field(1 << 15, ge=2, description="bytes read of every passage")
     passages: int = Field(4, ge=1, description="passages of a held-out book, if it has as many")
     warm: int = Field(1 << 10, ge=0, description="bytes read before controls count")
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         check_contenders(self.models, VARIANTS)
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        check_heads(self.width, self.heads, None)
         if self.vectors % 2 or self._chunk < 8:
             raise ValueError(
                 f"segment {self.segment} and half of vectors {self.vectors} need a common divisor "
@@ -185,6 +180,7 @@ class Books(Study):
                 for one, every, some in zip(passages, read, probed, strict=True)
             ),
             models={name: _facts(name, config) for name, config in configs.items()},
+            bigram=bigram_bits(task.tokens("train"), passages),
             trials=tuple(
                 BooksTrial(*one, trial.name, outcome)
                 for one, trial, outcome in zip(plan, trials, found, strict=True)

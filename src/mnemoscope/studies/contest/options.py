@@ -7,24 +7,22 @@ the pairs that are looked at. A pattern with fewer pairs gets more steps for the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.config import DISTINCT, MOST_LAYERS
 from mnemoscope.data.batch import Task
-from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.memories.sparse.config import Sparse
 from mnemoscope.studies.contest.result import Contestant, ContestResult, Curve, Training
-from mnemoscope.studies.study import Diverged, Study
-from mnemoscope.studies.trials import Trial, home_of, run_trials, training_of
+from mnemoscope.studies.study import Device, Diverged, Study
+from mnemoscope.studies.trials import Trial, home_of, run_trials, sweep_then_seeds, training_of
 from mnemoscope.training.config import RunConfig
 
 # Points of a learning curve.
 POINTS = 8
-C = TypeVar("C", bound=Curve)
 
 
 def step_flop(model: Sparse, length: int, batch: int) -> float:
@@ -43,6 +41,7 @@ def step_flop(model: Sparse, length: int, batch: int) -> float:
 class Contest(Study):
     """What the studies of sparse patterns have in common: who takes part, how big, how long."""
 
+    device: Device = "auto"
     source: str | None = Field(None, description="what to learn from; none = what is at hand")
     patterns: Annotated[tuple[str, ...], DISTINCT] = Field(
         ("dense", "strided", "fixed", "local"), min_length=1, description="which to compare"
@@ -59,7 +58,8 @@ class Contest(Study):
     )
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
     seeds: int = Field(3, ge=1, description="trainings per pattern")
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
+    held_out: int = Field(64, ge=1, description="episodes that learning rates are chosen by")
+    tested: int = Field(256, ge=1, description="other episodes, whose bits are reported")
 
     def contestants(self, vocab: int, stride: int, **options: Any) -> dict[str, Sparse]:
         """One model for every pattern, alike in everything else."""
@@ -72,18 +72,17 @@ class Contest(Study):
         task_name: str,
         task: Task,
         models: dict[str, Sparse],
-        held_out: int,
         folder: Path,
         jobs: int,
-        examine: Callable[[Path], C],
-        kind: type[C],
-    ) -> tuple[ContestResult, dict[str, tuple[Path, C]]]:
+    ) -> tuple[ContestResult, dict[str, Path]]:
         """Train every model with every seed for as much compute as the first gets in its steps.
 
-        The first seed tries all learning rates, the others take each model's best. ``held_out``
-        episodes are scored ``POINTS`` times while a model learns, and at the end. Returns the
-        result, and by model the folder of its first seed with what ``examine`` says of it.
+        The first seed tries all learning rates, the others take each model's best. Held-out
+        episodes are scored ``POINTS`` times while a model learns, and at the end: rates are chosen
+        by them. Those of the test are scored once. Returns the result, and by model the folder of
+        its first seed, if that did not diverge.
         """
+        from mnemoscope.studies.contest.measure import curve
         from mnemoscope.studies.sizes import state_bytes
 
         assert task.longest is not None
@@ -100,28 +99,22 @@ class Contest(Study):
                 seed=seed,
                 warmup=self.warmup,
                 evaluate_every=max(1, steps[name] // POINTS),
-                evaluate_batches=math.ceil(held_out / min(self.batch, 64)),
+                evaluate_batches=math.ceil(self.held_out / min(self.batch, 64)),
                 checkpoint_every=max(200, steps[name] // 3),
             )
             config = RunConfig(task_name, task, "sparse", models[name], training)
             return Trial(f"{name}-lr{rate:g}-seed{seed}", config)
 
-        found: dict[tuple[str, float, int], C | Diverged] = {}
+        def train(trials: list[Trial], later: list[Trial] | None) -> list[Curve | Diverged]:
+            runs, examine = folder / "runs", partial(curve, tested=self.tested)
+            return run_trials(trials, runs, examine, jobs, folder.name, kind=Curve, later=later)
 
-        def train(chosen: list[tuple[str, float, int]]) -> tuple[Training, ...]:
-            trials = [trial(*one) for one in chosen]
-            seen = run_trials(trials, folder / "runs", examine, jobs, folder.name, kind=kind)
-            found.update(zip(chosen, seen, strict=True))
-            return tuple(_training(*one, found[one]) for one in chosen)
+        def held_out(seen: Curve | Diverged) -> float:
+            return math.inf if isinstance(seen, Diverged) else seen.bits[-1]
 
-        sweep = train([(name, rate, 0) for name in models for rate in self.learning_rates])
-        best = {
-            name: min((one for one in sweep if one.model == name), key=lambda one: one.bits)
-            for name in models
-        }
-        rest = train(
-            [(m, one.lr, seed) for m, one in best.items() for seed in range(1, self.seeds)]
-        )
+        tried = self.learning_rates, self.seeds
+        seen, best = sweep_then_seeds(list(models), *tried, trial, train, held_out)
+        trainings = [_training(*key, one) for key, one in seen.items()]
         lengths = (length // 4, length)
         result = ContestResult(
             length,
@@ -133,29 +126,33 @@ class Contest(Study):
                     flop[name],
                     steps[name],
                     _pairs(model, length),
-                    best[name].lr,
+                    best[name],
                     tuple(state_bytes(model, tokens) for tokens in lengths),
                 )
                 for name, model in models.items()
             },
-            tuple(one for name in models for one in (best[name], *rest) if one.model == name),
-            sweep,
+            tuple(
+                one
+                for name in models
+                for one in trainings
+                if (one.model, one.lr) == (name, best[name])
+            ),
+            tuple(one for one in trainings if one.seed == 0),
             lengths,
             {},
         )
-        firsts = {}
-        for name, one in best.items():
-            seen = found[name, one.lr, 0]
-            if not isinstance(seen, Diverged):
-                home = home_of(folder / "runs", trial(name, one.lr, 0).name)
-                firsts[name] = (home, seen)
+        firsts = {
+            name: home_of(folder / "runs", trial(name, rate, 0).name)
+            for name, rate in best.items()
+            if isinstance(seen[name, rate, 0], Curve)
+        }
         return result, firsts
 
 
 def _training(model: str, lr: float, seed: int, seen: Curve | Diverged) -> Training:
     if isinstance(seen, Diverged):
         return Training(model, lr, seed, None, seen.diverged)
-    return Training(model, lr, seed, Curve(seen.steps, seen.bits, seen.seconds))
+    return Training(model, lr, seed, seen)
 
 
 def _pairs(model: Sparse, length: int) -> float:

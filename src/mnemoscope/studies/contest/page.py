@@ -2,83 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mnemoscope.core.arrays import Floats
+from mnemoscope.lenses.lens import Records, records
 from mnemoscope.memories.sparse.patterns import Pattern, hops
-from mnemoscope.plots.figure import Reference, Series, lines
-from mnemoscope.plots.images import tiles
-from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.contest.result import ContestResult
-from mnemoscope.studies.sentences import FEWER, band, edge_of_sweep, ranked
+from mnemoscope.plots.figure import Reference, Series, heatmap, lines
+from mnemoscope.plots.images import slider, tiles
+from mnemoscope.report.claims import claims_table
+from mnemoscope.report.document import Cell, Figure, Section, Table, finding
+from mnemoscope.studies.contest.claims import LEAST, claims, findings, order
+from mnemoscope.studies.contest.result import ContestResult, distance_bins
+from mnemoscope.studies.sentences import band, best_rates, mean_or_none, signs
 
 
 def sections(
     result: ContestResult,
     unit: str,
-    seen: Sequence[str | Figure],
-    attended: Sequence[str | Figure],
+    counted: Mapping[str, float],
+    asked: Sequence[tuple[str, str]],
+    meaning: str,
+    seen: Sequence[Section],
     hops: Section,
-    known: str = "",
 ) -> list[Section]:
-    """The page of a contest, of what was ``seen``, where models ``attended``, and two ``hops``.
+    """The page of a contest, with what its study has ``seen``, and two ``hops``.
 
-    ``known`` is a sentence on what models could do that only count.
+    ``counted`` has the bits of models that only count, ``asked`` pairs of models: does the first
+    need fewer bits than the second?
     """
-    words = [f"Held-out bits per {unit}, best first: {order(result)}. {FEWER}"]
-    if len(result.models) > 1:
-        words.append(f"{'; '.join(differences(result, next(iter(result.models))))}.")
+    known = ", ".join(f"{name} {bits:.3f}" for name, bits in counted.items())
+    where = "test" if result.tested else "held-out"
     return [
-        Section("What was seen", [*words, known + rates(result), *seen]),
-        Section("Where the layers attend", attended),
+        finding(*findings(result, unit, counted), figure=_curves(result, unit, counted, meaning)),
+        Section(
+            "What is claimed",
+            [
+                f"Models that only count, bits per {unit}: {known}. A model takes part in the "
+                "order, and anything is claimed of it, only if all its trainings beat all of them.",
+                claims_table("What is claimed", claims(result, counted, asked)),
+            ],
+        ),
+        *seen,
         hops,
         costs(result, unit),
+        Section(
+            "Who before whom, and at which rate",
+            [
+                f"Bits per {unit} on {where} data, best first: {order(result, counted)}. "
+                f"{signs(LEAST, 'bits', lowest_first=True)}",
+                _rates(result),
+            ],
+        ),
     ]
 
 
-def order(result: ContestResult) -> str:
-    """The models from the fewest bits to the most."""
-    bits = {name: result.final_bits(name) for name in result.models}
-    return ranked(bits, digits=3, lowest_first=True)
-
-
-def differences(result: ContestResult, first: str) -> list[str]:
-    """How much each other model differs from the first, seed by seed (the seeds are paired)."""
-    base = result.final_bits(first)
-    told = []
-    for name in result.models:
-        if name == first:
-            continue
-        apart = result.final_bits(name) - base
-        side = "below" if apart.max() < 0 else "above" if apart.min() > 0 else "around"
-        told.append(
-            f"{name} ends {side} {first} by seed: {', '.join(f'{value:+.3f}' for value in apart)}"
-        )
-    return told
-
-
-def curves(result: ContestResult, unit: str, references: list[Reference], tail: str) -> Figure:
+def _curves(result: ContestResult, unit: str, counted: Mapping[str, float], meaning: str) -> Figure:
     """Held-out bits against compute, with the seeds as bands."""
+    references = [Reference(bits, name) for name, bits in counted.items()]
     series: list[Series] = []
     rows: list[dict[str, Cell]] = []
     for name, facts in result.models.items():
         known = [(one.seed, one.curve) for one in result.of(name) if one.curve]
-        for seed, curve in known:
-            rows += [
-                {"model": name, "seed": seed, "step": step, "teraflop": flop, "bits": bits}
-                for step, bits in zip(curve.steps, curve.bits, strict=True)
-                for flop in [step * facts.flop / 1e12]
-            ]
-        if known:
-            bits = np.array([curve.bits for _, curve in known])
-            spent = np.array(known[0][1].steps) * facts.flop / 1e12
-            series.append(band(name, spent, bits))
+        if not known:
+            continue
+        seeds, found = zip(*known, strict=True)
+        steps, bits = found[0].steps, np.array([curve.bits for curve in found])
+        spent = np.array(steps) * facts.flop / 1e12
+        series.append(band(name, spent, bits))
+        axes = {"model": [name], "seed": seeds, "step": steps}
+        rows += records(axes, {"teraflop": spent, "bits": bits})
     return Figure(
         f"Bits per {unit} against compute",
         lines(series, "compute (10¹² flop)", f"held-out bits per {unit}", references=references),
         f"Line: mean of {result.seeds} seeds; band: lowest to highest seed. All models end at "
-        f"the same compute. {tail}",
+        f"the same compute. {meaning}",
         rows,
     )
 
@@ -86,13 +85,14 @@ def curves(result: ContestResult, unit: str, references: list[Reference], tail: 
 def costs(result: ContestResult, unit: str) -> Section:
     """What each pattern looks at, costs and carries."""
     rows: list[list[Cell]] = []
+    times: dict[str, float | None] = {}
     for name, facts in result.models.items():
         bits = result.final_bits(name)
-        seconds = [one.curve.seconds for one in result.of(name) if one.curve]
-        time = float(np.mean(seconds)) if seconds else None
+        time = mean_or_none([one.curve.seconds for one in result.of(name) if one.curve])
         share = facts.flop / next(iter(result.models.values())).flop
         cells: list[Cell] = [name, facts.pairs, share, facts.steps, f"{facts.lr:g}"]
         rows.append([*cells, float(bits.mean()), time])
+        times[name] = time
     diverged = sum(one.curve is None for one in result.trainings)
     state: list[list[Cell]] = [[name, *facts.state_bytes] for name, facts in result.models.items()]
     lengths = [f"after {length}" for length in result.state_lengths]
@@ -103,13 +103,14 @@ def costs(result: ContestResult, unit: str) -> Section:
             "A token looks at fewer others where the pattern is sparse, so a step costs less and "
             "the same compute pays for more steps. At this length most of the compute is in the "
             "matrix products that all models share: the longer the sequence, the more there is to "
-            f"save. Trainings that diverged: {diverged} of {len(result.trainings)}.",
+            f"save. {_measured(times)}Trainings that diverged: {diverged} of "
+            f"{len(result.trainings)}.",
             Table(
                 "Cost of a step",
                 [*columns, f"bits per {unit}", "training s"],
                 rows,
-                "Tokens looked at: mean over layers, heads and places. Flop of a step: relative to "
-                "the first model. Training time of one model on one thread.",
+                "Tokens attended to: mean over layers, heads and positions. Flop of a step: "
+                "relative to the first model. Training time of one model on one thread.",
             ),
             "While it draws or writes, a model carries what its patterns can still look at. "
             + _least_and_most(result),
@@ -117,10 +118,20 @@ def costs(result: ContestResult, unit: str) -> Section:
                 "Bytes of state",
                 ["model", *lengths],
                 state,
-                "Measured, one stream, all layers: keys, values and places in float32 and int64.",
+                "Measured, one stream, all layers: keys and values in float32, positions in int64.",
             ),
         ],
     )
+
+
+def _measured(times: Mapping[str, float | None]) -> str:
+    """Equal compute is counted: say what time it took, against the first model."""
+    known = {name: time for name, time in times.items() if time}
+    first, *others = known or [""]
+    if not others:
+        return ""
+    shares = ", ".join(f"{name} {known[name] / known[first]:.2f}" for name in others)
+    return f"Equal compute took unequal time, measured against {first}: {shares}. "
 
 
 def _least_and_most(result: ContestResult) -> str:
@@ -174,16 +185,67 @@ def hops_section(stride: int, summaries: int, rows: int) -> Section:
     )
 
 
-def rates(result: ContestResult) -> str:
+def _rates(result: ContestResult) -> str:
     """Say which learning rate each model took, and whether a better one may lie outside."""
     tried = sorted({one.lr for one in result.sweep})
     chosen = {name: facts.lr for name, facts in result.models.items()}
-    said = ", ".join(f"{name} {rate:g}" for name, rate in chosen.items())
+    where = (
+        "Bits are reported on a third part of the data, by which nothing was chosen."
+        if result.tested
+        else "In this older result the bits reported are of the same data."
+    )
     return (
         "The first seed of each model tried the learning rates "
-        f"{', '.join(f'{rate:g}' for rate in tried)}, and the best one on the held-out data was "
-        f"kept for all its seeds: {said}. {edge_of_sweep(chosen, tried)}"
+        f"{', '.join(f'{rate:g}' for rate in tried)}, and the best one on held-out data was "
+        f"kept for all its seeds: {best_rates(chosen, tried)} {where}"
     )
+
+
+def _by_distance(result: ContestResult, unit: str) -> list[Figure]:
+    """The share of attention at every distance, at every depth: all heads, and each."""
+    seen = {name: np.array(one.by_distance) for name, one in result.attended.items()}
+    if not all(shares.size for shares in seen.values()):
+        return []
+    names = [f"{name} {layer + 1}" for name, one in seen.items() for layer in range(len(one))]
+    bins = distance_bins(result.length)
+    heads = len(next(iter(seen.values()))[0])
+    numbers = {"head": range(1, heads + 1), "distance": bins}
+    rows: Records = []
+    for name, shares in seen.items():
+        axes = {"model": [name], "layer": range(1, len(shares) + 1), **numbers}
+        rows += records(axes, {"share": shares})
+    chosen = {"all": slice(None)} | {str(n + 1): slice(n, n + 1) for n in range(heads)}
+    pictures = {
+        label: heatmap(
+            np.sqrt(np.concatenate([shares[:, some].mean(1) for shares in seen.values()])),
+            bins,
+            names,
+            f"{unit} back",
+            "model and layer",
+            "√share",
+            z_range=(0, 1),
+        )
+        for label, some in chosen.items()
+    }
+    return [
+        Figure(
+            "Attention by distance at every depth",
+            slider(pictures, "heads"),
+            "First seed of each model, held-out data, queries of the second half: how much of its "
+            "attention each layer gives to each distance, as roots so that small shares show. Move "
+            "the slider from all heads to single ones.",
+            rows,
+        )
+    ]
+
+
+def weight_rows(model: str, maps: Floats, *axes: str) -> Records:
+    """Attention weights above zero; layers and heads are counted from one."""
+    first = (int(name in ("layer", "head")) for name in axes)
+    sizes = zip(axes, first, maps.shape, strict=True)
+    places = {name: range(start, start + size) for name, start, size in sizes}
+    rows = records({"model": [model], **places}, {"weight": maps})
+    return [row for row in rows if row["weight"] > 0]
 
 
 def distances(result: ContestResult, unit: str) -> list[str | Figure]:
@@ -194,8 +256,9 @@ def distances(result: ContestResult, unit: str) -> list[str | Figure]:
     for name, one in result.attended.items():
         layers = range(1, len(one.patterns) + 1)
         series.append(Series(name, layers, one.distance, one.low, one.high))
-        columns = zip(layers, one.patterns, one.distance, one.low, one.high, one.even, strict=True)
-        rows += [{"model": name, **dict(zip(_COLUMNS, values, strict=True))} for values in columns]
+        columns = {"pattern": one.patterns, "distance": one.distance, "low": one.low}
+        columns |= {"high": one.high, "even": one.even}
+        rows += records({"model": [name], "layer": layers}, columns)
         share = np.array(one.distance) / np.array(one.even)
         far.append(f"{name} {share.min():.2f} to {share.max():.2f}")
     return [
@@ -209,7 +272,5 @@ def distances(result: ContestResult, unit: str) -> list[str | Figure]:
             "lowest and highest tenth. The data hold even attention beside each.",
             rows,
         ),
+        *_by_distance(result, unit),
     ]
-
-
-_COLUMNS = ("layer", "pattern", "distance", "low", "high", "even")

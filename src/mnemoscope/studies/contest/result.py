@@ -12,11 +12,15 @@ from mnemoscope.core.arrays import Floats
 
 @dataclass(frozen=True)
 class Curve:
-    """Held-out bits of one training against its steps, and the seconds it took."""
+    """Held-out bits of one training against its steps, and the seconds it took.
+
+    tested  bits at the end on data by which nothing was chosen; older results have none
+    """
 
     steps: tuple[int, ...]
     bits: tuple[float, ...]
     seconds: float
+    tested: float | None = None
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,15 @@ class Training:
     diverged: str = ""
 
     @property
-    def bits(self) -> float:
-        """Held-out bits at the end of training; ∞ where it diverged."""
+    def held_out_bits(self) -> float:
+        """Bits at the end of training on what rates are chosen by; ∞ where it diverged."""
         return self.curve.bits[-1] if self.curve else math.inf
+
+    @property
+    def bits(self) -> float:
+        """Bits of the test, by which nothing was chosen; ∞ where it diverged."""
+        tested = self.curve.tested if self.curve else None
+        return self.held_out_bits if tested is None else tested
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,16 @@ class Contestant:
     state_bytes: tuple[int, ...]
 
 
+Map = tuple[tuple[float | None, ...], ...]
+
+
+def distance_bins(length: int) -> list[str]:
+    """Distances by powers of two, as named on a page: 0, 1, 2–3, 4–7, … below ``length``."""
+    ends = [1 << number for number in range((length - 1).bit_length() + 1)]
+    names = [f"{end // 2}–{min(end, length) - 1}" for end in ends]
+    return ["0", "1", *names[2:]][: len(ends)]
+
+
 @dataclass(frozen=True)
 class Attended:
     """Attention of a model's first seed on held-out data, by layer.
@@ -57,6 +77,8 @@ class Attended:
     distance  mean distance attended over; all rows but a tenth lie from low to high
     even      the same for a layer that attends evenly to all that its pattern allows
     maps      what is drawn of the mean attention weights, rows of a picture; None: not known
+    by_distance  (layers, heads, bins) share of attention at each distance; see `distance_bins`
+    by_head   the maps of every head, where they are drawn: (layers, heads, rows, columns)
     """
 
     patterns: tuple[str, ...]
@@ -64,7 +86,9 @@ class Attended:
     low: tuple[float, ...]
     high: tuple[float, ...]
     even: tuple[float, ...]
-    maps: tuple[tuple[tuple[float | None, ...], ...], ...]
+    maps: tuple[Map, ...]
+    by_distance: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    by_head: tuple[tuple[Map, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,10 +105,15 @@ class ContestResult:
     state_lengths: tuple[int, ...]
     attended: dict[str, Attended]
 
+    @property
+    def tested(self) -> bool:
+        """Whether rates were chosen on other data than what is reported; older results: no."""
+        return all(one.curve is None or one.curve.tested is not None for one in self.trainings)
+
     def of(self, model: str) -> list[Training]:
         """The trainings of one model at its chosen learning rate, by seed."""
         return [one for one in self.trainings if one.model == model]
 
     def final_bits(self, model: str) -> Floats:
-        """Held-out bits at the end of training, (seeds,); ∞ where it diverged."""
+        """Bits of the test at the end of training, (seeds,); ∞ where it diverged."""
         return np.array([one.bits for one in self.of(model)])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemoscope.plots.figure import Series, heatmap, lines
-from mnemoscope.report.document import Cell, Figure, Section
+from mnemoscope.plots.figure import heatmap
+from mnemoscope.report.document import Figure, Section
+from mnemoscope.studies.curves import curves_figure
 from mnemoscope.studies.documents.result import DocumentsResult, Frames
-from mnemoscope.studies.documents.sentences import shape_curve
+from mnemoscope.studies.documents.sentences import APART, gate_rows, shape_curve
 from mnemoscope.studies.documents.settings import CONTROLS, GUIDED, guided
 
 if TYPE_CHECKING:
@@ -27,12 +27,10 @@ def learning_section(result: DocumentsResult) -> Section:
         steps = tracks[0].steps[-1] + 1
         words.append(f"{label} after {min(there)} to {max(there)} of {steps} steps")
     first = result.each(GUIDED, lambda fit: fit.frames)[0]
-    series: list[Series] = []
-    rows: list[dict[str, Cell]] = []
-    for setting, label in {**guided_names, **CONTROLS}.items():
-        curve, more = shape_curve(result, setting, label, selection=label)
-        series.append(curve)
-        rows += more
+    curves = [
+        shape_curve(result, setting, label, selection=label)
+        for setting, label in {**guided_names, **CONTROLS}.items()
+    ]
     return Section(
         "3 · Watch it being learnt",
         [
@@ -43,23 +41,19 @@ def learning_section(result: DocumentsResult) -> Section:
                 "tanh, α = 0.1, seed 0: press play or drag the slider. Without JavaScript and in "
                 "saved files it shows the end.",
                 [
-                    {"step": step, "document": name, **_gates(row)}
+                    {"step": step, **row}
                     for step, grid in zip(first.steps, first.selections, strict=True)
-                    for name, row in zip(first.names, grid, strict=True)
+                    for row in gate_rows(first.names, grid)
                 ],
             ),
-            Figure(
+            curves_figure(
                 "How far apart documents lie",
-                lines(series, "step", "distance between selections / their length"),
+                curves,
+                APART,
                 "α = 0.1 but for the controls. Line: mean over seeds; band: lowest to highest.",
-                rows,
             ),
         ],
     )
-
-
-def _gates(row: Sequence[float]) -> dict[str, Cell]:
-    return {f"e{entry}": gate for entry, gate in enumerate(row)}
 
 
 def _settled(frames: Frames) -> int:
@@ -88,29 +82,14 @@ def _animation(track: Frames) -> go.Figure:
     jumps = [
         {"method": "animate", "args": [[str(step)], now], "label": str(step)} for step in steps
     ]
-    figure.update_layout(
-        height=460,
-        margin={"b": 130},
-        sliders=[
-            {
-                "active": len(steps) - 1,
-                "steps": jumps,
-                "currentvalue": {"prefix": "step "},
-                "pad": {"t": 46},
-                "x": 0.12,
-                "len": 0.88,
-            }
-        ],
-        updatemenus=[
-            {
-                "type": "buttons",
-                "x": 0,
-                "y": 0,
-                "xanchor": "left",
-                "yanchor": "top",
-                "pad": {"t": 62},
-                "buttons": [{"label": "play", "method": "animate", "args": [None, play]}],
-            }
-        ],
-    )
+    slider: dict[str, Any] = {
+        "active": len(steps) - 1,
+        "steps": jumps,
+        "currentvalue": {"prefix": "step "},
+    }
+    slider |= {"pad": {"t": 46}, "x": 0.12, "len": 0.88}
+    button: dict[str, Any] = {"label": "play", "method": "animate", "args": [None, play]}
+    menu: dict[str, Any] = {"type": "buttons", "buttons": [button], "pad": {"t": 62}}
+    menu |= {"x": 0, "y": 0, "xanchor": "left", "yanchor": "top"}
+    figure.update_layout(height=460, margin={"b": 130}, sliders=[slider], updatemenus=[menu])
     return figure

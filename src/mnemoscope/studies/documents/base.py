@@ -24,8 +24,8 @@ from mnemoscope.studies.notices import notice
 if TYPE_CHECKING:
     from torch import Tensor
 
+WIDTH, LAYERS, WORDS, POSITIONS = 96, 4, 1024, 512
 LENGTH, ROWS, LR = 64, 16, 3e-3
-POSITIONS = 512
 WEIGHTS, SEAL = "model.safetensors", "sealed.json"
 
 
@@ -52,14 +52,12 @@ def cut(topics: list[Document], tokenizer: Any, tokens: int) -> dict[str, list[i
     return {names[number]: found[names[number]] for number in order}
 
 
-def small_model(
-    folder: Path, width: int = 96, layers: int = 4, words: int = 1024, steps: int = 400
-) -> tuple[Any, Any]:
+def small_model(folder: Path, steps: int) -> tuple[Any, Any]:
     """Load the small model and its tokenizer, or train them once and leave them in ``folder``."""
     if not _is_whole(folder, steps):
         # Its notes on optional parts of itself, and bars that last a blink, concern nobody here.
         with quiet():
-            _train(folder, width, layers, words, steps)
+            _train(folder, steps)
     return load_model(str(folder))
 
 
@@ -78,26 +76,14 @@ def _is_whole(folder: Path, steps: int) -> bool:
     return False
 
 
-def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> None:
+def _train(folder: Path, steps: int) -> None:
     import torch
-    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
     text = "\n\n".join(topic.text for topic in halves()[0])
-    vocabulary = Merges.learn(text, words)
+    vocabulary = Merges.learn(text, WORDS)
     ids = torch.from_numpy(vocabulary.encode(text))
-    config = GPTNeoXConfig(
-        vocab_size=vocabulary.size,
-        hidden_size=width,
-        intermediate_size=4 * width,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        max_position_embeddings=POSITIONS,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(derive(0, "small model"))
-        model = GPTNeoXForCausalLM(config)
+    model = untrained(vocabulary.size, WIDTH, LAYERS, POSITIONS, derive(0, "small model"))
     generator = torch.Generator().manual_seed(derive(0, "small batches"))
 
     def batch(step: int) -> Tensor:
@@ -118,6 +104,26 @@ def _train(folder: Path, width: int, layers: int, words: int, steps: int) -> Non
     for path in sorted(draft.iterdir(), key=lambda path: (path.name in (WEIGHTS, SEAL), path.name)):
         path.replace(folder / path.name)
     draft.rmdir()
+
+
+def untrained(vocab: int, width: int, layers: int, positions: int, seed: int) -> Any:
+    """A GPT-NeoX of `transformers` with four heads."""
+    import torch
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    config = GPTNeoXConfig(
+        vocab_size=vocab,
+        hidden_size=width,
+        intermediate_size=4 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        max_position_embeddings=positions,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return GPTNeoXForCausalLM(config)
 
 
 def train(model: Any, batch: Callable[[int], Tensor], steps: int, label: str) -> None:

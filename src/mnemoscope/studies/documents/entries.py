@@ -4,60 +4,56 @@ from __future__ import annotations
 
 import numpy as np
 
-from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference, Series, bars, heatmap, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.curves import curves_figure
+from mnemoscope.studies.documents.claims import of_lengths, of_signs, of_words
 from mnemoscope.studies.documents.result import DocumentsResult, Plane
-from mnemoscope.studies.documents.sentences import LABELS, seed_bars
+from mnemoscope.studies.documents.sentences import LABELS, seed_bars, told
 from mnemoscope.studies.documents.settings import (
     CONTROLS,
     GUIDED,
     NEGATIVES,
     SELECTS,
-    Setting,
     against,
     guided,
     lengths,
     plane,
 )
-from mnemoscope.studies.sentences import LOSS, band, said
+from mnemoscope.studies.sentences import LOSS, band, banded, said
 
 
 def signs_section(result: DocumentsResult) -> Section:
     """Question 8."""
-    series: list[Series] = []
-    rows: list[dict[str, Cell]] = []
+    changed = []
     names = {guided(select): LABELS[select] for select in ("tanh", "relu")} | CONTROLS
     for setting, label in names.items():
         gates = result.each(setting, lambda fit: fit.gates)
-        series.append(band(label, list(gates[0]), [list(one.values()) for one in gates]))
-        rows += [
-            {"selection": label, "seed": seed, "gates": change, "loss": value}
-            for seed, one in enumerate(gates)
-            for change, value in one.items()
-        ]
+        losses = np.array([list(one.values()) for one in gates])
+        of = ("selection", "seed")
+        changed.append(banded(label, list(gates[0]), losses, ("gates", "loss"), of))
     none, zero = (result.over_seeds(GUIDED, key) for key in ("none", "zero"))
     gates = result.each(GUIDED, lambda fit: fit.gates)
     turned = np.array([one["negatives made positive"] for one in gates])
     closed = np.array([one["negatives closed"] for one in gates])
     signs = [one.signs for one in result.each(GUIDED, lambda fit: fit.split)]
     table: list[list[Cell]] = [[key, *(one[key] for one in signs)] for key in signs[0]]
-    contrary = ""
-    if turned.min() > none.max():
-        contrary = " A negative gate says the contrary of a positive one, not less of it."
     return Section(
         "8 · What do zero and negative gates mean?",
         [
             f"tanh opens {result.over_seeds(GUIDED, 'negative').mean():.0%} of gates "
             f"negatively. Closing those gives a loss of {said(closed)}; making them positive "
-            f"gives {said(turned)}, where no memory at all has {said(none)}.{contrary} A "
-            f"representation of zero is not the same as no document: it gives {said(zero)}.",
-            Figure(
+            f"gives {said(turned)}, where no memory at all has {said(none)}. "
+            f"{told(*of_signs(result))} A representation of zero is not the same as no document: "
+            f"it gives {said(zero)}.",
+            curves_figure(
                 "Gates changed by hand",
-                bars(series, "", LOSS, references=[Reference(float(none.mean()), "no memory")]),
+                changed,
+                ("", LOSS),
                 "Loss under the right document; α = 0.1 but for the controls with masks of zeros "
                 "and ones. Whiskers: lowest to highest seed.",
-                rows,
+                bars,
+                references=[Reference(float(none.mean()), "no memory")],
             ),
             Table(
                 "Sign of gate and of value",
@@ -74,13 +70,23 @@ def raised_section(result: DocumentsResult) -> Section:
     """Question 9."""
     splits = result.each(GUIDED, lambda fit: fit.split)
     first = splits[0]
-    series = [
-        Series("own words raised", first.names, first.raised),
-        Series("others lowered (log Z)", first.names, first.lowered),
-    ]
-    others = [
-        f"{said(100 * _raised(result, other), '.0f')} % with {label.removeprefix('control: ')}"
-        for other, label in {guided("relu"): "ReLU", **CONTROLS}.items()
+    measured = {"own word": "gain", "average word": "average"}
+    if all(one.rival for one in splits):
+        measured["likeliest other word"] = "rival"
+    settings = {GUIDED: "tanh", guided("relu"): "ReLU", **CONTROLS}
+    rows: list[list[Cell]] = []
+    for setting, label in settings.items():
+        found = result.each(setting, lambda fit: fit.split)
+        numbers = [[float(np.mean(getattr(one, of))) for one in found] for of in measured.values()]
+        rows.append([label, *(said(np.array(one), "+.2f") for one in numbers)])
+    changed: list[dict[str, Cell]] = [
+        {
+            "seed": seed,
+            "document": name,
+            **{key: float(getattr(one, of)[number]) for key, of in measured.items()},
+        }
+        for seed, one in enumerate(splits)
+        for number, name in enumerate(one.names)
     ]
     words: list[list[Cell]] = [
         [seed, one.entry, ", ".join(map(repr, one.raises)), ", ".join(map(repr, one.lowers))]
@@ -89,19 +95,29 @@ def raised_section(result: DocumentsResult) -> Section:
     return Section(
         "9 · Raise one's own words, or lower the others?",
         [
-            f"log p = logit − log Z, exactly. Raising the document's own words makes "
-            f"{said(100 * _raised(result, GUIDED), '.0f')} % of the gain with tanh, "
-            + ", ".join(others)
-            + ".",
+            "Logits alone cannot say it: a constant added to all of them changes nothing, and how "
+            "much is raised or lowered depends on where their zero is put. Changes of log p do not "
+            "depend on it, nor do their differences, the changes of log-odds between two words. "
+            + told(*of_words(result)),
             Figure(
-                "Where the gain comes from",
-                bars(series, "", "gain (nats per token)"),
-                "tanh, α = 0.1, seed 0; logits centred over the vocabulary.",
-                [
-                    {"seed": seed, "document": n, "raised": r, "lowered": low}
-                    for seed, one in enumerate(splits)
-                    for n, r, low in zip(one.names, one.raised, one.lowered, strict=True)
-                ],
+                "Change of log p under the right document",
+                bars(
+                    [
+                        Series(name, first.names, getattr(first, of))
+                        for name, of in measured.items()
+                    ],
+                    "",
+                    "change of log p (nats per token)",
+                ),
+                "tanh, α = 0.1, seed 0. Own word: the one that stands there; likeliest other: "
+                "without memory; average: mean over the vocabulary.",
+                changed,
+            ),
+            Table(
+                "Change of log p",
+                ["memory", *measured],
+                rows,
+                "Nats per token, mean over documents; mean over seeds, lowest to highest.",
             ),
             Table(
                 "Words of the widest entry",
@@ -111,11 +127,6 @@ def raised_section(result: DocumentsResult) -> Section:
             ),
         ],
     )
-
-
-def _raised(result: DocumentsResult, setting: Setting) -> Floats:
-    """Share of the gain that is raising own words, one number a seed."""
-    return np.array([one.raised_share for one in result.each(setting, lambda fit: fit.split)])
 
 
 def smooth_section(result: DocumentsResult) -> Section:
@@ -202,13 +213,10 @@ def sizes_section(result: DocumentsResult) -> Section:
     """Question 11."""
     series: list[Series] = []
     rows: list[dict[str, Cell]] = []
-    words: list[str] = []
     names = {lengths(select): LABELS[select] for select in SELECTS}
     names[lengths("tanh", 0.0)] = "tanh, control: α = 0"
     for setting, label in names.items():
         found = result.each(setting, lambda fit: fit.sizes)
-        correlations = np.array([np.corrcoef(one.tokens, one.size)[0, 1] for one in found])
-        words.append(f"{label} R = {said(correlations)}")
         tokens = sorted(set(found[0].tokens))
         sizes = [
             [np.mean(np.array(one.size)[np.array(one.tokens) == at]) for at in tokens]
@@ -223,9 +231,9 @@ def sizes_section(result: DocumentsResult) -> Section:
     return Section(
         "11 · Do longer documents open more?",
         [
-            "Correlation of a document's length with the sum of its gates' sizes: "
-            + "; ".join(words)
-            + ". The paper reports 0.97 for tanh, 0.86 for ReLU, 0.79 for sigmoid. Masks that "
+            "Correlation of a document's length with the sum of its gates' sizes. "
+            + told(*of_lengths(result))
+            + " The paper reports 0.97 for tanh, 0.86 for ReLU, 0.79 for sigmoid. Masks that "
             "nobody learns, random or all on, have one size for every length: R = 0 by making.",
             Figure(
                 "Size of the selection against length",

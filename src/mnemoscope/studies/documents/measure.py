@@ -36,7 +36,7 @@ STRANGERS = 10
 # The memory of many documents.
 MANY_ENTRIES, MANY_KEY_DIM = 128, 32
 # Measures of the training itself; to record both gradients costs as much as the step.
-RECORDED = {"frames", "shapes", "gradients"}
+RECORDED = {"frames", "paths", "shapes", "gradients"}
 NEVER = 1_000_000
 
 
@@ -65,7 +65,9 @@ def measure(study: DocumentsStudy, folder: Path, name: str) -> Fit:
                 learnt,
                 Guidance(alpha=setting.alpha, negative=setting.negative),
                 epochs=study.epochs if setting.documents is None else study.many_epochs,
-                batch=study.batch,
+                stop=False,  # settings are compared after as many steps
+                # However many documents there are, an epoch of them is one step.
+                batch=study.batch if setting.count is None else setting.count * study.segments,
                 lr=setting.lr or study.lr,
                 optimizer=setting.optimizer,
                 **record,
@@ -112,7 +114,7 @@ def _texts(
     study: DocumentsStudy, setting: Setting, tokenizer: Any, seed: int
 ) -> tuple[Documents, Documents, dict[str, list[int]]]:
     """What is learnt, how each goes on, and texts nobody learnt; every seed has its own."""
-    documents, segments, segment = study.documents, study.segments, study.segment
+    documents, segments, segment = setting.count or study.documents, study.segments, study.segment
     if setting.documents is not None:
         documents, segments, segment = setting.documents, MANY_SEGMENTS, MANY_SEGMENT
     step = segment - 1

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from mnemoscope.huggingface import blocks as parts
@@ -25,6 +26,7 @@ from mnemoscope.studies.documents.result import (
     Line,
     Matrix,
     Newcomers,
+    Paths,
     Plane,
     SelectionMap,
     ShapeAt,
@@ -51,11 +53,29 @@ def shape_of(selection: Tensor) -> dict[str, Any]:
 
 
 def _frames(memory: DocumentMemory, run: Fitted, *_: Any) -> Frames:
-    """How the selection came to be, step by step."""
+    """How the selection came to be, step by step, as finely as colours show it."""
     return Frames(
         tuple(moment.step for moment in run.moments),
-        tuple(_round(moment.selection) for moment in run.moments),
+        tuple(_round(moment.selection, 2) for moment in run.moments),
         tuple(memory.names),
+    )
+
+
+def _paths(memory: DocumentMemory, run: Fitted, *_: Any) -> Paths:
+    keys = torch.stack([moment.keys for moment in run.moments])  # (M, N, K)
+    points, shown = keys, 1.0
+    if keys.shape[2] > 2:
+        apart = keys - keys.mean((0, 1))
+        _, sizes, axes = torch.linalg.svd(apart.flatten(0, 1), full_matrices=False)
+        points = apart @ axes[:2].T
+        shown = float(sizes[:2].square().sum() / sizes.square().sum())
+    moved = (keys - keys[0]).flatten(1).norm(dim=1) / keys[0].norm().clamp(min=1e-12)
+    return Paths(
+        steps=tuple(moment.step for moment in run.moments),
+        points=tuple(_round(F.pad(one, (0, 2 - one.shape[1])), 3) for one in points),
+        names=tuple(memory.names),
+        shown=shown,
+        moved=tuple(round(float(one), 4) for one in moved),
     )
 
 
@@ -93,14 +113,15 @@ def _gates(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> d
 
 
 def _split(memory: DocumentMemory, run: Fitted, learnt: Documents, *_: Any) -> Split:
-    """Raised and lowered for every document, and words of the entry that is opened widest."""
+    """How log p changes for every document, and words of the entry that is opened widest."""
     found = [memory.split(name, learnt) for name in memory.names]
     entry = int(memory.selection().abs().mean(0).argmax())
     words = memory.words(entry, 5)
     return Split(
         names=tuple(one.name for one in found),
-        raised=tuple(one.raised for one in found),
-        lowered=tuple(one.lowered for one in found),
+        over_average=tuple(one.gain - one.average for one in found),
+        average=tuple(one.average for one in found),
+        rival=tuple(one.rival for one in found),
         entry=entry,
         raises=tuple(word for word, _ in words.raised),
         lowers=tuple(word for word, _ in words.lowered),
@@ -214,13 +235,14 @@ def _newcomers(
     )
 
 
-def _round(values: Tensor) -> Matrix:
-    return tuple(tuple(round(float(one), 4) for one in row) for row in values)
+def _round(values: Tensor, digits: int = 4) -> Matrix:
+    return tuple(tuple(round(float(one), digits) for one in row) for row in values)
 
 
 # By the field of `Fit` that each fills.
 MEASURES: dict[str, Callable[..., Any]] = {
     "frames": _frames,
+    "paths": _paths,
     "shapes": _shapes,
     "line": _line,
     "map": _map,

@@ -1,4 +1,4 @@
-"""The page of the study `documents`: twelve questions, every sentence computed from the result."""
+"""The page of the study `documents`: claims, then questions, all computed from the result."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import numpy as np
 from mnemoscope.plots.figure import heatmap
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.documents.animation import learning_section
+from mnemoscope.studies.documents.claims import (
+    claims_section,
+    gate,
+    less,
+    of_bias,
+    of_layers,
+    of_working,
+)
 from mnemoscope.studies.documents.entries import (
     negatives_section,
     raised_section,
@@ -20,7 +28,7 @@ from mnemoscope.studies.documents.representations import (
     moves_section,
 )
 from mnemoscope.studies.documents.result import DocumentsResult
-from mnemoscope.studies.documents.sentences import LABELS, means, seed_bars
+from mnemoscope.studies.documents.sentences import LABELS, gate_rows, means, seed_bars, told
 from mnemoscope.studies.documents.settings import (
     ALL_ON,
     ALPHAS,
@@ -39,29 +47,76 @@ from mnemoscope.studies.documents.settings import (
     many,
     masked,
 )
-from mnemoscope.studies.sentences import every, said
+from mnemoscope.studies.findings import lead, not_passed
+from mnemoscope.studies.sentences import said
 
+# Short enough to stand side by side.
 NAMES = {
-    FREE: "learned, α = 0",
-    GUIDED: "learned, α = 0.1",
-    FIXED: "representations fixed, α = 0.1",
-    RANDOM: "fixed random masks, α = 0",
-    masked("disjoint"): "entries of its own, α = 0",
-    ALL_ON: "all entries on, α = 0",
-    masked("bias"): "one vector a document, α = 0",
+    FREE: "unguided",
+    GUIDED: "guided",
+    FIXED: "guided, fixed",
+    RANDOM: "random masks",
+    masked("disjoint"): "own entries",
+    ALL_ON: "all entries on",
+    masked("bias"): "one vector",
 }
+KINDS = (
+    "Guided: α = 0.1, all others α = 0. Fixed: representations do not move; random masks: drawn, "
+    "never learnt; own entries: no entry serves two documents; one vector: that is all a document "
+    "has."
+)
 
 
 def page(result: DocumentsResult) -> list[Section]:
     """Build the sections of the page."""
+    found = lead(_found(result), _right_and_wrong(result))
     parts = [
+        claims_section,
         *(_works, _bias, learning_section, _layers, moves_section, depths_section),
         *(encoders_section, signs_section, raised_section, smooth_section, sizes_section),
         negatives_section,
     ]
     if result.many:
         parts.append(_many)
-    return [part(result) for part in parts]
+    return [found, *(part(result) for part in parts)]
+
+
+def _found(result: DocumentsResult) -> list[str]:
+    """The sentences of the finding."""
+    failed = not_passed(gate(result, GUIDED))
+    if failed:
+        return [f"Whether the model keeps texts by name cannot be told: {failed}."]
+    right, wrong, none, own = (
+        result.over_seeds(GUIDED, key).mean() for key in ("right", "wrong", "none", "named")
+    )
+    apart, free, random, every_on = (
+        less(result, one, "wrong", "right").mean() for one in (GUIDED, FREE, RANDOM, ALL_ON)
+    )
+    later = of_working(result)[-2]
+    gain = np.mean(later.effects)
+    kept = {
+        "seen": f"its topic too: what follows a learnt text gains {gain:.2f} nats per token",
+        "opposite": f"a text, not its topic: what follows it loses {-gain:.2f} nats per token",
+    }
+    unsure = f"a text; that its topic is kept cannot be said ({gain:+.2f} nats for what follows)"
+    return [
+        f"Yes: with its own document chosen a text has a loss of {right:.2f} nats per token, with "
+        f"another document {wrong:.2f}, without memory {none:.2f}; in {100 * own:.0f} % of "
+        f"segments the own one is lowest (chance {100 / result.documents:.0f} %).",
+        f"Of the {apart:.2f} nats between wrong and right, guidance gives {apart - free:.2f}; "
+        f"random masks that nobody learnt give {random:.2f}, all entries on {every_on:.2f}.",
+        f"The memory keeps {kept.get(later.verdict, unsure)}.",
+    ]
+
+
+def _right_and_wrong(result: DocumentsResult) -> Figure:
+    return seed_bars(
+        result,
+        "Right, wrong and random document",
+        f"Loss of the learnt texts. {KINDS}",
+        {name: label for name, label in NAMES.items() if result.has(name)},
+        {"right": "right document", "wrong": "wrong document", "random": "random document"},
+    )
 
 
 def _works(result: DocumentsResult) -> Section:
@@ -71,10 +126,7 @@ def _works(result: DocumentsResult) -> Section:
     )
     tau = result.over_seeds(GUIDED, "tau")
     every_on = result.over_seeds(ALL_ON, "wrong") - result.over_seeds(ALL_ON, "right")
-    later = result.over_seeds(GUIDED, "later_none") - result.over_seeds(GUIDED, "later_right")
-    helped = (
-        "helps" if later.min() > 0 else ("harms" if later.max() < 0 else "does not surely help")
-    )
+    _, masks_part, _, wrong_harms, _, guidance_pins, *topic = of_working(result)
     names = {name: label for name, label in NAMES.items() if result.has(name)}
     rows: list[list[Cell]] = [
         [label, *means(result, name, ("right", "wrong", "zero", "named"))]
@@ -84,14 +136,6 @@ def _works(result: DocumentsResult) -> Section:
         ]
         for name, label in names.items()
     ]
-    unrelated = result.over_seeds(GUIDED, "unrelated") - result.over_seeds(GUIDED, "unrelated_none")
-    gaps = [
-        result.over_seeds(setting, "wrong") - result.over_seeds(setting, "right")
-        for setting in (FREE, RANDOM)
-    ]
-    masking = f"Right and wrong are {said(gaps[0])} and {said(gaps[1])} apart"
-    masking += ": masks separate documents without guidance." if min(map(min, gaps)) > 0 else "."
-    kept = " It keeps a text, not a topic." if later.max() < 0.1 else ""
     return Section(
         "1 · Does it work at all?",
         [
@@ -99,31 +143,20 @@ def _works(result: DocumentsResult) -> Section:
             f"{result.segment} tokens, {result.entries} entries behind block "
             f"{result.layers[-1]} of {result.model}. Without memory the loss is "
             f"{said(none)}.",
-            f"Without guidance the wrong document already gives {said(free)}, worse than no memory "
-            f"{every(free > none)}; random masks that nobody learnt give {said(random)}, worse "
-            f"than no memory {every(random > none)}. {masking} With guidance the wrong document "
-            f"gives {said(guided_wrong)}, where τ asked for {tau.mean():.2f}.",
+            f"Without guidance the wrong document gives {said(free)}, with random masks that "
+            f"nobody learnt {said(random)}, with guidance {said(guided_wrong)}, where τ asked for "
+            f"{tau.mean():.2f}. {told(masks_part, wrong_harms, guidance_pins)}",
             f"With all entries on, right and wrong differ by {every_on.max():.3f} at most: "
             "there is nothing left that could tell documents apart.",
-            f"On the next segment of the same document, which was not learnt, the memory "
-            f"{helped}: {said(later, '+.2f')} nats per token gained.{kept} Under a document, the "
-            f"loss of a text that has nothing to do with it changes by {said(unrelated, '+.2f')}"
-            + (": set a document for its own text only." if unrelated.min() > 0 else "."),
-            seed_bars(
-                result,
-                "Right, wrong and random document",
-                "Loss of the learnt texts.",
-                names,
-                {"right": "right document", "wrong": "wrong document", "random": "random document"},
-            ),
+            f"Does it keep a topic, or a text? {told(*topic)}",
             Table(
-                "Who is named",
-                ["memory", "right", "wrong", "zero", "named", "next: gain", "unrelated: gain"],
+                "Which document is identified",
+                ["memory", "right", "wrong", "zero", "identified", "next: gain", "unrelated: gain"],
                 rows,
-                "Zero: a representation of zeros. Named: share of segments whose own document "
-                f"gives the lowest loss of all; chance is {1 / result.documents:.2f}. Next: "
-                "the segment that follows what was learnt; unrelated: texts nobody learnt, under "
-                "the documents; gain: loss without memory minus loss under the document. Means "
+                f"{KINDS} Zero: a representation of zeros. Identified: share of segments whose own "
+                f"document gives the lowest loss; chance is {1 / result.documents:.2f}. Next: "
+                "the segment that follows what was learnt; unrelated: texts nobody learnt, with "
+                "the documents; gain: loss without memory minus loss with the document. Means "
                 "over seeds.",
             ),
         ],
@@ -131,16 +164,8 @@ def _works(result: DocumentsResult) -> Section:
 
 
 def _bias(result: DocumentsResult) -> Section:
-    words = []
-    for select in SELECTS:
-        setting = guided(select, 0.0)
-        gap = result.over_seeds(setting, "none") - result.over_seeds(setting, "wrong")
-        verdict = "contaminates in some seeds"
-        if gap.min() > 0 or gap.max() < 0:
-            verdict = "contaminates" if gap.min() > 0 else "does not contaminate"
-        words.append(f"{LABELS[select]} {verdict} ({said(gap, '+.2f')})")
-    strong, sigmoid = guided(alpha=1.0), guided("sigmoid", 1.0)
-    cost = result.over_seeds(strong, "right") - result.over_seeds(FREE, "right")
+    *contaminates, costs = of_bias(result)
+    sigmoid = guided("sigmoid", 1.0)
     far = result.over_seeds(sigmoid, "wrong") - result.over_seeds(sigmoid, "tau")
     names = {guided(s, a): f"{LABELS[s]}, α = {a:g}" for s in SELECTS for a in ALPHAS}
     figures = []
@@ -154,20 +179,16 @@ def _bias(result: DocumentsResult) -> Section:
                         centre=0.0),
                 f"Seed 0 without guidance; "
                 f"{float((np.abs(grid) > 0.1).mean()):.0%} of gates are open.",
-                [
-                    {"document": name, **{f"e{e}": gate for e, gate in enumerate(row)}}
-                    for name, row in zip(one.names, grid.tolist(), strict=True)
-                ],
+                gate_rows(one.names, one.selection),
             )
         )  # fmt: skip
     return Section(
         "2 · Is the inductive bias real?",
         [
             "Contamination is what a wrong document still helps at α = 0, loss without memory "
-            f"minus loss under the wrong one: {'; '.join(words)}.",
-            f"Guidance is not free: from α = 0 to 1 the right document's loss with tanh changes by "
-            f"{said(cost, '+.2f')} at the same number of steps. What it buys: with sigmoid and "
-            f"α = 1 the wrong document's loss is {said(far, '+.2f')} away from τ.",
+            f"minus loss under the wrong one. {told(*contaminates)}",
+            f"{told(costs)} What it buys: with sigmoid and α = 1 the wrong document's loss "
+            f"is {said(far, '+.2f')} away from τ.",
             seed_bars(
                 result,
                 "Selection and strength of guidance",
@@ -188,10 +209,6 @@ def _layers(result: DocumentsResult) -> Section:
         return last[kind] if layer == layers[-1] else behind(layer, *kind)
 
     names = {setting(layer, COMPARED[0]): f"block {layer}" for layer in layers}
-    found = [result.over_seeds(name, "right") for name in names]
-    best = int(np.argmin([one.mean() for one in found]))
-    sure = all(found[best].max() < one.min() for number, one in enumerate(found) if number != best)
-    apart = "stay above it in every seed" if sure else "overlap"
     seconds = [float(result.over_seeds(name, "seconds").mean()) for name in names]
     labels = ("α = 0.1", "α = 0", "random masks", "all entries on")
     rows: list[list[Cell]] = [
@@ -199,17 +216,26 @@ def _layers(result: DocumentsResult) -> Section:
         for kind, label in zip(COMPARED, labels, strict=True)
         for which in ("right", "wrong")
     ]
+    if result.has(behind(layers[-1], negative="random")):
+        random = [behind(layer, negative="random") for layer in layers]
+        rows += [
+            [
+                "α = 0.1, random negatives",
+                which,
+                *(means(result, one, (which,))[0] for one in random),
+            ]
+            for which in ("right", "wrong")
+        ]
     return Section(
         "4 · Which layer?",
         [
-            f"The lowest loss under the right document is behind block {layers[best]}, "
-            f"{said(found[best])}; the others {apart}"
-            f". A memory behind block {layers[0]} costs {seconds[0] / seconds[-1]:.1f} times the "
-            f"time of one behind block {layers[-1]}, because all above has to be computed.",
+            f"{told(*of_layers(result))} A memory behind block {layers[0]} costs "
+            f"{seconds[0] / seconds[-1]:.1f} times the time of one behind block {layers[-1]}, "
+            "because all above has to be computed.",
             seed_bars(
                 result,
                 "Loss by depth of the memory",
-                "Memory behind one block at a time, tanh, α = 0.1.",
+                "Memory behind one block at a time, tanh, α = 0.1, other documents as negatives.",
                 names,
                 {"right": "right document", "wrong": "wrong document"},
             ),
@@ -217,8 +243,8 @@ def _layers(result: DocumentsResult) -> Section:
                 "Blocks and controls",
                 ["memory", "document", *(f"block {layer}" for layer in layers)],
                 rows,
-                "Loss, also without guidance, with random masks and with all entries on behind "
-                "every block. Means over seeds.",
+                "Loss, also without guidance, with random masks, with all entries on and with "
+                "random negatives behind every block. Means over seeds.",
             ),
         ],
     )
@@ -236,7 +262,7 @@ def _many(result: DocumentsResult) -> Section:
     for count in result.many:
         named, seconds = (result.over_seeds(many(count), key) for key in ("named", "seconds"))
         words.append(
-            f"{count} documents are named {said(100 * named, '.1f')} % after "
+            f"{count} documents are identified {said(100 * named, '.1f')} % after "
             f"{said(seconds, '.0f')} CPU seconds of learning"
         )
     return Section(
@@ -245,10 +271,10 @@ def _many(result: DocumentsResult) -> Section:
             "; ".join(words) + ".",
             Table(
                 "Many documents",
-                ["documents", "memory", "right", "wrong", "none", "named", "CPU seconds"],
+                ["documents", "memory", "right", "wrong", "none", "identified", "CPU seconds"],
                 rows,
                 f"{MANY_SEGMENTS} segments of {MANY_SEGMENT} tokens each; at "
-                "most 200 segments, evenly taken, are named among all documents. Means over "
+                "most 200 segments, evenly taken, are identified among all documents. Means over "
                 "seeds; seconds are those of one thread on the machine that made this page.",
             ),
         ],

@@ -8,8 +8,16 @@ import numpy as np
 
 from mnemoscope.plots.figure import Series, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.documents.result import DocumentsResult
-from mnemoscope.studies.documents.sentences import means, shape_curve
+from mnemoscope.studies.curves import curves_figure
+from mnemoscope.studies.documents.claims import (
+    ENCODED,
+    of_depths,
+    of_encoders,
+    of_moves,
+    usual,
+)
+from mnemoscope.studies.documents.result import DocumentsResult, Paths
+from mnemoscope.studies.documents.sentences import APART, means, shape_curve, told
 from mnemoscope.studies.documents.settings import (
     CONTROLS,
     DEPTHS,
@@ -17,14 +25,17 @@ from mnemoscope.studies.documents.settings import (
     ENCODERS,
     FIXED,
     GUIDED,
+    SIZED,
     STARTS,
     Setting,
     deep,
     encoded,
-    guided,
     moving,
 )
-from mnemoscope.studies.sentences import band, said
+from mnemoscope.studies.sentences import all_banded, band
+
+# Of `Newcomers`, in the order of the table.
+UNSEEN = ("gain", "named")
 
 
 def moves_section(result: DocumentsResult) -> Section:
@@ -34,64 +45,131 @@ def moves_section(result: DocumentsResult) -> Section:
     for start in (*STARTS, "sgd"):
         for dim in DIMS:
             label = "SGD, orthogonal" if start == "sgd" else f"Adam, {start}"
-            rows.append([label, dim, *means(result, _moving(result, start, dim), keys)])
+            rows.append([label, dim, *means(result, usual(result, start, dim), keys)])
     for setting, label in {FIXED: "fixed, α = 0.1", **CONTROLS}.items():
         rows.append([label, result.key_dim, *means(result, setting, keys)])
-    small, large = DIMS[0], DIMS[-1]
-    unit, turned = (
-        [result.over_seeds(_moving(result, start, dim), "moved") for dim in (small, large)]
-        for start in ("random", "orthogonal")
-    )
-    cost = result.over_seeds(FIXED, "right") - result.over_seeds(GUIDED, "right")
-    start_decides = ""
-    if unit[1].max() < unit[0].min() and turned[1].min() > turned[0].max():
-        start_decides = (
-            " Adam moves every coordinate about equally far, so the size of the start decides and "
-            "not the room there is."
-        )
     return Section(
         "5 · Do representations move?",
         [
-            f"From coordinates of size one, those of {small} numbers move by {said(unit[0])} of "
-            f"their length and those of {large} by {said(unit[1])}; from the orthogonal start, "
-            f"whose coordinates shrink with their number, by {said(turned[0])} and "
-            f"{said(turned[1])}.{start_decides}",
-            f"Does it matter? Representations that may not move at all cost {said(cost, '+.2f')} "
-            "nats per token.",
+            "Coordinates of the random start are of size one, those of the orthogonal start shrink "
+            "with their number. " + told(*of_moves(result)),
             Table(
                 "How far representations go",
-                ["start", "size", "moved", "signs", "selection moved", "right", "wrong", "named"],
+                [
+                    "start",
+                    "size",
+                    "moved",
+                    "signs",
+                    "selection moved",
+                    "right",
+                    "wrong",
+                    "identified",
+                ],
                 rows,
                 "Distance travelled relative to the length at the start, for representations and "
                 "for the gates they make; signs: share of numbers that changed sign. tanh, α = 1 "
                 "where nothing else is said; means over seeds.",
             ),
+            *_by_count(result),
+            *_paths(result),
         ],
     )
 
 
-def _moving(result: DocumentsResult, start: str, dim: int) -> Setting:
-    """The setting in which representations of ``dim`` numbers begin with ``start``."""
-    same = (start, dim) == ("orthogonal", result.key_dim)
-    return guided(alpha=1.0) if same else moving(start, dim)
+def _by_count(result: DocumentsResult) -> list[Table]:
+    """Size of representations against number of documents; older results have none."""
+    if not result.counts:
+        return []
+    keys = ("moved", "flipped", "selection_moved", "right", "named")
+    counts = sorted({*result.counts, result.documents})
+    rows: list[list[Cell]] = [
+        [start, count, dim, *means(result, _counted(result, start, dim, count), keys)]
+        for start in SIZED
+        for count in counts
+        for dim in DIMS
+    ]
+    return [
+        Table(
+            "Size of representations against number of documents",
+            [
+                "start",
+                "documents",
+                "size",
+                "moved",
+                "signs",
+                "selection moved",
+                "right",
+                "identified",
+            ],
+            rows,
+            "As above; all documents are in every step, so that steps are as many. Means over "
+            "seeds.",
+        )
+    ]
+
+
+def _counted(result: DocumentsResult, start: str, dim: int, count: int) -> Setting:
+    return moving(start, dim, count) if count in result.counts else usual(result, start, dim)
+
+
+def _paths(result: DocumentsResult) -> list[Figure]:
+    """The ways of representations; older results have none."""
+    names = {usual(result, start, dim): f"{start}, {dim} numbers"
+             for start in SIZED for dim in (DIMS[0], DIMS[-1])}  # fmt: skip
+    names |= {GUIDED: f"orthogonal, {result.key_dim} numbers, α = 0.1"}
+    tracks = {label: result.each(setting, lambda fit: fit.paths)
+              for setting, label in names.items()}  # fmt: skip
+    tracks = {label: found for label, found in tracks.items() if found}
+    if not tracks:
+        return []
+    curves, rows = all_banded(
+        next(iter(tracks.values()))[0].steps,
+        {label: np.array([one.moved for one in found]) for label, found in tracks.items()},
+        ("step", "moved"),
+    )
+    gone = Figure(
+        "How far representations have gone",
+        lines(curves, "step", "distance from the start / length at the start"),
+        "α = 1 where nothing else is said. Line: mean over seeds; band: lowest to highest.",
+        rows,
+    )
+    return [gone, *(_path(label, found[0]) for label, found in tracks.items())]
+
+
+def _path(label: str, one: Paths) -> Figure:
+    """The ways of all documents of one training."""
+    points = np.array(one.points)  # (M, N, 2)
+    drawn = lines(
+        [Series(name, *points[:, number].T) for number, name in enumerate(one.names)],
+        "first axis",
+        "second axis",
+    )
+    x, y = points[0].T
+    drawn.add_scatter(x=x, y=y, mode="markers", name="start",
+                      marker={"symbol": "x", "size": 9, "color": "black"})  # fmt: skip
+    return Figure(
+        f"Paths of representations, {label}",
+        drawn,
+        f"Seed 0, a line a document, from the cross on. The two axes show {one.shown:.0%} of the "
+        "variance between all of these points.",
+        [
+            {"document": name, "step": step, "first": x, "second": y}
+            for number, name in enumerate(one.names)
+            for step, (x, y) in zip(one.steps, points[:, number].tolist(), strict=True)
+        ],
+    )
 
 
 def depths_section(result: DocumentsResult) -> Section:
     """Question 6."""
     names = {deep(depth): f"{depth}" for depth in DEPTHS}
     ends = DEPTHS[0], DEPTHS[-1]
-    moved = [result.over_seeds(deep(depth), "moved") for depth in ends]
-    ratio = [result.over_seeds(deep(depth), "apart_by_length") for depth in ends]
-    free = [result.over_seeds(deep(depth, alpha=0.0), "apart_by_length") for depth in ends]
     pushed = max(
         one.wrong
         for depth in ends
         for track in result.each(deep(depth), lambda fit: fit.gradients)
         for one in track
     )
-    way = "more" if moved[1].min() > moved[0].max() else (
-        "less" if moved[1].max() < moved[0].min() else "neither surely more nor less"
-    )  # fmt: skip
     dead = [result.over_seeds(setting, "dead") for setting in names]
     keys = ("right", "wrong", "dead", "length", "apart", "apart_by_length", "moved")
     free_names = {deep(depth, alpha=0.0): f"{depth}, α = 0" for depth in DEPTHS}
@@ -99,12 +177,6 @@ def depths_section(result: DocumentsResult) -> Section:
         [label, *means(result, setting, keys)]
         for setting, label in {**names, **free_names, **CONTROLS}.items()
     ]
-    shapes: list[Series] = []
-    shape_rows: list[dict[str, Cell]] = []
-    for setting, label in names.items():
-        curve, more = shape_curve(result, setting, f"depth {label}", depth=label)
-        shapes.append(curve)
-        shape_rows += more
     curves: list[Series] = []
     for depth in ends:
         gradients = result.each(deep(depth, negative="other"), lambda fit: fit.gradients)
@@ -117,13 +189,11 @@ def depths_section(result: DocumentsResult) -> Section:
     return Section(
         "6 · Would a nonlinear map move them more?",
         [
-            f"Representations move {way} under {DEPTHS[-1]} layers than under one: "
-            f"{said(moved[1])} against {said(moved[0])}. Dead entries, closed for every document: "
+            f"{told(*of_depths(result))} Dead entries, closed for every document: "
             + ", ".join(
                 f"{one.mean():.0%} at depth {d}" for d, one in zip(DEPTHS, dead, strict=True)
             )
-            + f". Distance between selections over their length goes from {said(ratio[0])} to "
-            f"{said(ratio[1])}; without guidance from {said(free[0])} to {said(free[1])}.",
+            + ".",
             "With random negatives the gradient of guidance at the representations is "
             f"{pushed:.2g} at most"
             + (": what moves them is remembering alone." if pushed == 0 else "."),
@@ -134,11 +204,11 @@ def depths_section(result: DocumentsResult) -> Section:
                 "ReLU, two numbers a document, random negatives, α = 1 where nothing else is said; "
                 "controls: tanh or masks. Means over seeds.",
             ),
-            Figure(
+            curves_figure(
                 "How far apart selections lie, by depth",
-                lines(shapes, "step", "distance between selections / their length"),
+                [shape_curve(result, one, f"depth {d}", depth=d) for one, d in names.items()],
+                APART,
                 "Line: mean over seeds; band: lowest to highest. In the paper it falls with depth.",
-                shape_rows,
             ),
             Figure(
                 "Gradient at the representations",
@@ -158,32 +228,36 @@ def depths_section(result: DocumentsResult) -> Section:
 
 def encoders_section(result: DocumentsResult) -> Section:
     """Question 7."""
+    claims = of_encoders(result)
     rows: list[list[Cell]] = []
-    words: list[str] = []
     names = {
         FIXED: "orthogonal, fixed",
-        encoded("tfidf"): "TF-IDF of the words",
-        encoded("shingles"): "TF-IDF of runs of three",
-        encoded("hidden"): "mean hidden state",
+        **{encoded(encoder): label for encoder, label in ENCODED.items()},
         **CONTROLS,
     }
     for setting, label in names.items():
-        late: list[Cell] = [None, None]
+        late: list[Cell] = [None] * len(UNSEEN)
         found = result.each(setting, lambda fit: fit.newcomers)
         if found:
-            gain = np.array([one.gain for one in found])
-            late = [float(gain.mean()), float(np.mean([one.named for one in found]))]
-            verb = "gains" if gain.min() > 0 else "loses" if gain.max() < 0 else "may gain or lose"
-            words.append(f"{label}: an unseen text {verb} ({said(gain, '+.2f')} nats per token)")
+            late = [float(np.mean([getattr(one, key) for one in found])) for key in UNSEEN]
         rows.append([label, *means(result, setting, ("right", "wrong", "named")), *late])
     return Section(
         "7 · Representations that are read off the text",
         [
             "Documents with free representations know nothing of each other. An encoder gives an "
-            "unseen document a representation without training. " + "; ".join(words) + ".",
+            f"unseen document a representation without training. {told(*claims[: len(ENCODERS)])}",
+            "Or is its place at least better than that of another document? "
+            + told(*claims[len(ENCODERS) :]),
             Table(
                 "Free representations and encoders",
-                ["representation", "right", "wrong", "named", "unseen: gain", "unseen: named"],
+                [
+                    "representation",
+                    "right",
+                    "wrong",
+                    "identified",
+                    "unseen: gain",
+                    "unseen: identified",
+                ],
                 rows,
                 f"{len(ENCODERS)} encoders, representations not trained. Unseen: texts that were "
                 "not learnt, under the representation the encoder gives them; chance of naming "

@@ -75,25 +75,54 @@ class Gradient:
 
 
 @dataclass(frozen=True)
+class Paths:
+    """Where representations were while they were learnt.
+
+    points  (M, N, 2) on the two axes along which they differ most; two numbers are as they are
+    shown   share of their variance on these axes
+    moved   (M,) distance from the start over the length at the start, in all numbers
+    """
+
+    steps: tuple[int, ...]
+    points: tuple[Matrix, ...]
+    names: Names
+    shown: float
+    moved: Vector
+
+
+@dataclass(frozen=True)
 class Split:
-    """Where a document's gain comes from: own tokens raised, log Z lowered, both (N,).
+    """How log p of words changes under their document, (N,) each.
+
+    over_average   of its own words, less that of the average word: a change of log-odds
+    average        of all words of the vocabulary, in the mean
+    rival          of the words that the base likes best instead; older results have none
 
     ``entry`` is the one that is opened widest; it raises and lowers these tokens. ``signs`` is the
     change of log p of the token it raises most, by the signs of value and gate.
     """
 
+    # As older versions called them, which took them for shares of the gain.
+    __pydantic_config__ = ConfigDict(
+        alias_generator=lambda name: {"over_average": "raised", "average": "lowered"}.get(
+            name, name
+        ),
+        populate_by_name=True,
+    )
+
     names: Names
-    raised: Vector
-    lowered: Vector
+    over_average: Vector
+    average: Vector
     entry: int
     raises: Names
     lowers: Names
     signs: dict[str, float]
+    rival: Vector = ()
 
     @property
-    def raised_share(self) -> float:
-        """Share of the gain that is raising the document's own tokens."""
-        return sum(self.raised) / (sum(self.raised) + sum(self.lowered))
+    def gain(self) -> Floats:
+        """Of the document's own words, (N,)."""
+        return np.add(self.over_average, self.average)
 
 
 @dataclass(frozen=True)
@@ -184,6 +213,7 @@ class Fit(Shape):
     random: float | None = None
     zero: float | None = None
     frames: Frames | None = None
+    paths: Paths | None = None
     shapes: tuple[ShapeAt, ...] | None = None
     map: SelectionMap | None = None
     gradients: tuple[Gradient, ...] | None = None
@@ -216,6 +246,7 @@ class DocumentsResult:
     layers: tuple[int, ...]
     many: tuple[int, ...]
     model: str
+    counts: tuple[int, ...] = ()
 
     def has(self, setting: Setting) -> bool:
         """Whether it was trained: where documents outnumber entries, some cannot be."""

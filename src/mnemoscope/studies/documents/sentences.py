@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mnemoscope.plots.figure import Reference, Series, bars
+from mnemoscope.plots.figure import Reference, bars
+from mnemoscope.report.claims import Claim
 from mnemoscope.report.document import Cell, Figure
 from mnemoscope.studies.documents.result import DocumentsResult
 from mnemoscope.studies.documents.settings import Setting
-from mnemoscope.studies.sentences import LOSS, band, bands_of
+from mnemoscope.studies.sentences import LOSS, Banded, band, bands_of
 
 LABELS = {"tanh": "tanh", "relu": "ReLU", "sigmoid": "sigmoid"}
+# Axes of figures of `shape_curve`.
+APART = ("step", "distance between selections / their length")
 SHAPE = ("step", "on", "dead", "negative", "length", "apart")
 
 
@@ -48,9 +51,15 @@ def means(result: DocumentsResult, setting: Setting, keys: Sequence[str]) -> lis
     return [float(one.mean()) if len(one) else None for one in found]
 
 
-def shape_curve(
-    result: DocumentsResult, setting: Setting, name: str, **columns: Cell
-) -> tuple[Series, list[dict[str, Cell]]]:
+def gate_rows(names: Sequence[str], selection: Sequence[Sequence[float]]) -> list[dict[str, Cell]]:
+    """The gates (N, E) of documents, one row each."""
+    return [
+        {"document": name, **{f"e{entry}": gate for entry, gate in enumerate(row)}}
+        for name, row in zip(names, selection, strict=True)
+    ]
+
+
+def shape_curve(result: DocumentsResult, setting: Setting, name: str, **columns: Cell) -> Banded:
     """How far apart selections lie while they are learnt, and their shapes as rows."""
     tracks = result.each(setting, lambda fit: fit.shapes)
     values = [[one.apart_by_length for one in track] for track in tracks]
@@ -61,3 +70,8 @@ def shape_curve(
         for one in track
     ]
     return band(name, [one.step for one in tracks[0]], values), rows
+
+
+def told(*claims: Claim) -> str:
+    """Claims, each a sentence of its own."""
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in map(str, claims))

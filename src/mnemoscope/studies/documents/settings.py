@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 SELECTS = ("tanh", "relu", "sigmoid")
 ALPHAS = (0.0, 0.1, 0.5, 1.0)
 STARTS = ("orthogonal", "random", "small")
+# Of these, size is varied against the number of documents.
+SIZED = STARTS[:2]
 DIMS = (2, 16, 128)
 DEPTHS = (1, 2, 3, 4)
 NEGATIVES = ("other", "random", "zero", "perturbed", "hardest")
@@ -27,7 +29,8 @@ _CONTROLLED = ("shapes", "gates", "split", "line")
 class Setting:
     """One kind of training; ``name`` is also that of its files, a seed each.
 
-    What is None is as the options of the study say. ``documents`` is set where there are many.
+    What is None is as the options of the study say. ``documents`` is set where there are many,
+    ``count`` where there are more or fewer of the usual size.
     ``measures`` are the fields of `Fit` that are measured in addition.
     """
 
@@ -45,6 +48,7 @@ class Setting:
     lr: float | None = None
     lengths: bool = False
     documents: int | None = None
+    count: int | None = None
     measures: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -54,7 +58,7 @@ def guided(select: str = "tanh", alpha: float = 0.1) -> Setting:
     if alpha == 0:
         measures = ("map", *(_CONTROLLED if select == "tanh" else ()))
     elif alpha == 0.1:
-        measures = ("line",) if select == "sigmoid" else ("frames", *_CONTROLLED)
+        measures = ("line",) if select == "sigmoid" else ("frames", "paths", *_CONTROLLED)
     return Setting(f"{select} α={alpha:g}", select, alpha, measures=measures)
 
 
@@ -79,20 +83,29 @@ def masked(control: str) -> Setting:
     return Setting(f"control {control}", alpha=0.0, control=control, measures=measures)
 
 
-def behind(layer: int, alpha: float = 0.1, control: str = "none") -> Setting:
-    """The memory behind another block than the last."""
+def behind(
+    layer: int, alpha: float = 0.1, control: str = "none", negative: str = "other"
+) -> Setting:
+    """The memory behind another block than the last; behind the last too with other negatives."""
+    if negative != "other":
+        return Setting(f"layer {layer} {negative} negatives", negative=negative, layer=layer)
     name = f"layer {layer}{_variant(alpha, control)}"
     # Time is compared with the plain setting, which records its training too.
     measures = ("shapes",) if alpha else ()
     return Setting(name, alpha=alpha, control=control, layer=layer, measures=measures)
 
 
-def moving(start: str, dim: int) -> Setting:
-    """Representations of ``dim`` numbers with another start; "sgd" is another optimiser."""
-    name = f"move {start} {dim}"
+def moving(start: str, dim: int, count: int | None = None) -> Setting:
+    """Representations of ``dim`` numbers with another start; "sgd" is another optimiser.
+
+    ``count`` documents are learnt, if not as many as usual.
+    """
+    name = f"move {start} {dim}" + ("" if count is None else f" of {count}")
     if start == "sgd":
-        return Setting(name, alpha=1.0, key_dim=dim, optimizer="sgd", lr=0.1)
-    return Setting(name, alpha=1.0, key_dim=dim, start=start)
+        return Setting(name, alpha=1.0, key_dim=dim, optimizer="sgd", lr=0.1, count=count)
+    drawn = count is None and start in SIZED and dim in (DIMS[0], DIMS[-1])
+    measures = ("paths",) if drawn else ()
+    return Setting(name, alpha=1.0, key_dim=dim, start=start, count=count, measures=measures)
 
 
 def deep(depth: int, alpha: float = 1.0, negative: str = "random") -> Setting:
@@ -138,22 +151,28 @@ CONTROLS = {
 
 
 def every_setting(
-    masks: Sequence[str], layers: Sequence[int], key_dim: int, counts: Sequence[int]
+    masks: Sequence[str],
+    layers: Sequence[int],
+    key_dim: int,
+    many_of: Sequence[int],
+    counts: Sequence[int],
 ) -> tuple[Setting, ...]:
-    """All kinds of memory: with these masks, behind these blocks too, of so many documents."""
+    """All kinds of memory: with these masks, behind these blocks, of so many documents."""
     found: list[Setting] = []
     for select in SELECTS:
         found += [guided(select, alpha) for alpha in ALPHAS]
         found += [plane(select), lengths(select)]
     found += [plane("tanh", 0.0), lengths("tanh", 0.0), FIXED, *map(masked, masks)]
-    found += [behind(layer, *one) for layer in layers for one in COMPARED]
+    found += [behind(layer, *one) for layer in layers[:-1] for one in COMPARED]
+    found += [behind(layer, negative="random") for layer in layers]
     for dim in DIMS:
         # The orthogonal start of the usual size is tanh with α = 1.
         starts = [one for one in STARTS if (one, dim) != ("orthogonal", key_dim)]
         found += [moving(start, dim) for start in (*starts, "sgd")]
+        found += [moving(start, dim, count) for start in SIZED for count in counts]
     for depth in DEPTHS:
         found += [deep(depth), deep(depth, alpha=0.0)]
         found += [deep(depth, negative="other")] if depth in (DEPTHS[0], DEPTHS[-1]) else []
     found += [*map(encoded, ENCODERS), *map(against, NEGATIVES[1:])]
-    found += [many(count, *one) for count in counts for one in COMPARED]
+    found += [many(count, *one) for count in many_of for one in COMPARED]
     return tuple(found)

@@ -17,7 +17,7 @@ from mnemoscope.studies.documents.settings import (
     Setting,
     every_setting,
 )
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.study import Device, Study
 from mnemoscope.studies.trials import measure_all
 
 
@@ -25,8 +25,7 @@ class DocumentsStudy(Study):
     """Can a model keep texts by name?
 
     A frozen language model gets entries that each document opens or closes. Does the right document
-    make its text likelier and the wrong one less likely; how much of that is guidance, how much
-    masking; and what do the entries do?
+    make its text likelier and the wrong one less likely, and how much of that is guidance?
     """
 
     Result = DocumentsResult
@@ -40,6 +39,7 @@ class DocumentsStudy(Study):
         },
     }  # fmt: skip
 
+    device: Device = "auto"
     model: str | None = Field(
         None, description="a causal model, folder or name; none = a small one, trained here"
     )
@@ -63,15 +63,17 @@ class DocumentsStudy(Study):
     many_epochs: int = Field(
         40, ge=1, description="times that segments of many documents are learnt"
     )
+    counts: Annotated[tuple[Annotated[int, Field(ge=3)], ...], DISTINCT] = Field(
+        (4, 40), description="numbers of documents that the size of representations is held against"
+    )
     base_steps: int = Field(400, ge=1, description="training of the small model")
     seeds: int = Field(3, ge=1, description="trainings of each kind, each with its own documents")
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     def settings(self) -> tuple[Setting, ...]:
         """All kinds of memory that are trained."""
         # Where documents outnumber entries, none can have entries of its own.
         masks = MASKS if self.entries >= self.documents else CONTROL_MASKS
-        return every_setting(masks, self.layers[:-1], self.key_dim, self.many)
+        return every_setting(masks, self.layers, self.key_dim, self.many, self.counts)
 
     def trainings(self) -> dict[str, tuple[Setting, int]]:
         """Every setting with every seed, by the name that it has on disk."""
@@ -104,5 +106,6 @@ class DocumentsStudy(Study):
         return DocumentsResult(
             trained=tuple(Trained(setting, tuple(of)) for setting, of in fits.items()),
             model=self.model or "the small model",
-            **self.some("documents", "segments", "segment", "entries", "key_dim", "layers", "many"),
+            **self.some("documents", "segments", "segment", "entries", "key_dim", "layers"),
+            **self.some("many", "counts"),
         )

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.capture import capture, side_by_side
-from mnemoscope.core.arrays import Floats
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.lenses.change.lens import Change
 from mnemoscope.lenses.change.result import GroupedResult
@@ -21,14 +20,9 @@ from mnemoscope.lenses.information.lens import Information
 from mnemoscope.lenses.neighbours.lens import Neighbours
 from mnemoscope.lenses.similarity.lens import Similarity
 from mnemoscope.lenses.statistics.groups import by_frequency, everything
-from mnemoscope.models.model import SequenceModel
-from mnemoscope.studies.evolution.result import (
-    ByFrequency,
-    Curve,
-    Distance,
-    Examined,
-    Masked,
-)
+from mnemoscope.studies.evolution.masked import masked, means
+from mnemoscope.studies.evolution.result import ByFrequency, Distance, Examined
+from mnemoscope.studies.evolution.trivial import trivial_losses
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
 
@@ -39,7 +33,7 @@ def examine(
     folder: Path,
     sentences: dict[str, Any],
     tested: int,
-    clusters: int,
+    clusters: int | None,
     samples: int,
     edges: Sequence[int],
     k: int,
@@ -65,9 +59,9 @@ def examine(
         sites=tuple(known.sites),
         tokens=len(tokens),
         entropy=dict(known.entropy),
-        information=_means(known.value),
-        null=_means(known.null),
-        adjusted=_means(known.adjusted),
+        information=means(known.value),
+        null=means(known.null),
+        adjusted=means(known.adjusted),
         inertia=tuple(known.inertia.mean(1).tolist()),
         clustering_spread={t: float(np.ptp(v, axis=1).max()) for t, v in known.value.items()},
         change=tuple(overall.result().distance[0].tolist()),
@@ -78,13 +72,12 @@ def examine(
         ceiling=close.ceiling,
         seconds=run.seconds,
         valid_loss=run.valid_loss,
-        masked=_masked(model, task, batches, clusters) if knows_mask else None,
+        masked=masked(model, task, batches, SITES, samples) if knows_mask else None,
+        trivial=trivial_losses(run.config),
+        probe={target: tuple(bound.tolist()) for target, bound in known.probe.items()},
+        cluster_entropy=tuple(known.cluster_entropy.mean(1).tolist()),
+        clusters=known.clusters,
     )
-
-
-def _means(values: dict[str, Floats]) -> dict[str, Curve]:
-    """Means over clusterings of (sites, clusterings)."""
-    return {target: tuple(one.mean(1).tolist()) for target, one in values.items()}
 
 
 def _grouped(found: GroupedResult) -> ByFrequency:
@@ -92,19 +85,6 @@ def _grouped(found: GroupedResult) -> ByFrequency:
         tuple(tuple(row) for row in values.tolist()) for values in (found.distance, found.error)
     )
     return ByFrequency(tuple(found.groups), found.left_out, distance, error)
-
-
-def _masked(
-    model: SequenceModel, task: Sentences, batches: Sequence[Tensor], clusters: int
-) -> Masked:
-    rng = np.random.default_rng(0)
-    pairs = [task.hide(one.numpy(), rng) for one in batches]
-    tokens, targets = ([torch.from_numpy(one) for one in side] for side in zip(*pairs, strict=True))
-    lens = Information(("label",), clusters=clusters, types=10**9)
-    for seen in capture(model, tokens, sites=SITES, labels=targets):
-        lens.observe(seen)
-    known = lens.result()
-    return Masked(_means(known.value)["label"], _means(known.null)["label"], known.entropy["label"])
 
 
 def held_out_batches(task: Sentences, tested: int, batch: int = 64) -> list[Tensor]:

@@ -9,14 +9,20 @@ from numpy.typing import ArrayLike
 
 from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference, lines
+from mnemoscope.report.claims import Claim, claims_table
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.evolution.claims import PAIRS, claims
+from mnemoscope.studies.evolution.claims import PAIRS, claims, gates
+from mnemoscope.studies.evolution.finding import sentences
 from mnemoscope.studies.evolution.result import (
+    FATES,
     OBJECTIVES,
+    Apart,
     ByFrequency,
+    Curve,
     EvolutionResult,
     Examined,
 )
+from mnemoscope.studies.findings import lead
 from mnemoscope.studies.sentences import Banded, banded
 from mnemoscope.studies.study import Diverged
 
@@ -26,27 +32,29 @@ SEEDS = f"{BAND} Layer 0 is the embeddings."
 
 def page(result: EvolutionResult) -> list[Section]:
     """Say and draw what was seen."""
-    parts = (_claims, _information, _distances, _change, _influence, _neighbours, _models)
-    return [part(result) for part in parts]
+    judged = claims(result)
+    told = sentences(result, [claim for claim, _ in judged])
+    parts = (_information, _distances, _change, _influence, _neighbours, _models)
+    return [
+        lead(told, _of_token_read(result)),
+        _claims(result, judged),
+        *(part(result) for part in parts),
+    ]
 
 
-def _claims(result: EvolutionResult) -> Section:
-    rows = claims(result)
-    seen = sum(row[1].startswith("seen") for row in rows)
-    unclear = sum(row[1].startswith("unclear") for row in rows)
+def _claims(result: EvolutionResult, found: Sequence[tuple[Claim, str]]) -> Section:
     source = result.corpus or "sentences from a made-up grammar"
     return Section(
         "What was seen",
         [
-            f"Of {len(rows)} orderings that Voita, Sennrich and Titov (2019) report for models of "
-            f"512 × 6 trained on millions of sentences, {seen} were seen here, {unclear} in some "
-            f"trainings only, {len(rows) - seen - unclear} in none. The models here are "
-            f"{result.width} wide, {result.layers} layers deep and read {source}.",
-            Table(
+            "Voita, Sennrich and Titov (2019) had models of 512 × 6 trained on millions of "
+            f"sentences. Those here are {result.width} wide, {result.layers} layers deep and read "
+            f"{source}.",
+            " ".join(f"{gate}." for gate in gates(result)),
+            claims_table(
                 "Orderings of the paper",
-                ["ordering", "here", "numbers"],
-                rows,
-                "Seen means in every training, or every pair of trainings, that it speaks of.",
+                [claim for claim, _ in found],
+                more={claim.text: numbers for claim, numbers in found},
             ),
         ],
     )
@@ -85,19 +93,30 @@ def _by_layer(
     return Figure(name, figure, caption, [row for _, rows in curves for row in rows])
 
 
+def _known(
+    result: EvolutionResult, target: str, word: str, caption: str, *references: Reference
+) -> Figure:
+    means = [result.curves(o, lambda one: one.null[target]).mean() for o in OBJECTIVES]
+    return _by_layer(
+        f"What layers know of the token {word}",
+        _objectives(result, lambda one: one.information[target]),
+        "nats about the token" + (f" {word}" if target != "token" else ""),
+        caption,
+        [*references, Reference(float(np.mean(means)), "null: shuffled")],
+    )
+
+
+def _of_token_read(result: EvolutionResult) -> Figure:
+    seen = result.examined()
+    references = [Reference(seen[0].entropy["token"], "all there is to know")]
+    most = min((min(one.cluster_entropy) for one in seen if one.cluster_entropy), default=np.inf)
+    if most < np.inf:
+        references.append(Reference(most, "ceiling of the clusters"))
+    return _known(result, "token", "read", SEEDS, *references)
+
+
 def _information(result: EvolutionResult) -> Section:
     seen = result.examined()
-
-    def known(target: str, word: str, caption: str, *references: Reference) -> Figure:
-        means = [result.curves(o, lambda one: one.null[target]).mean() for o in OBJECTIVES]
-        return _by_layer(
-            f"What layers know of the token {word}",
-            _objectives(result, lambda one: one.information[target]),
-            "nats about the token" + (f" {word}" if target != "token" else ""),
-            caption,
-            [*references, Reference(float(np.mean(means)), "null: shuffled")],
-        )
-
     masked = result.curves("MLM", lambda one: one.masked.null if one.masked else ())
     unread = f"{SEEDS} An LM has not read what is to come, MT and MLM have."
     return Section(
@@ -107,14 +126,9 @@ def _information(result: EvolutionResult) -> Section:
             f"tells about the token that was read ({result.clusters} clusters, one recipe for all, "
             f"{seen[0].tokens} tokens). Clustering with another seed moves a value by at most "
             f"{max(one.clustering_spread['token'] for one in seen):.2f} nats.",
-            known(
-                "token",
-                "read",
-                SEEDS,
-                Reference(seen[0].entropy["token"], "all there is to know"),
-            ),
-            known("next", "to come", unread),
-            known("previous", "before", unread),
+            *_probed(result),
+            _known(result, "next", "to come", unread),
+            _known(result, "previous", "before", unread),
             _by_layer(
                 "What layers know of a hidden token",
                 _objectives(
@@ -125,8 +139,50 @@ def _information(result: EvolutionResult) -> Section:
                 "a hidden word, is the control.",
                 [Reference(float(masked.mean()), "null: shuffled")],
             ),
+            *_by_fate(
+                result,
+                "What the MLM knows of the word that stood there",
+                "nats about the word",
+                lambda one: one.word,
+            ),
+            *_by_fate(
+                result,
+                "What the MLM knows of the word that is read",
+                "nats about the word",
+                lambda one: one.read,
+            ),
         ],
     )
+
+
+def _probed(result: EvolutionResult) -> list[Figure]:
+    """What a linear reader finds of the token read; older results do not say."""
+    if not all(one.probe for one in result.examined()):
+        return []
+    return [
+        _by_layer(
+            "What a linear probe finds of the token read",
+            _objectives(result, lambda one: one.probe["token"]),
+            "nats at least",
+            f"{SEEDS} Fitted on half of the sentences, judged on a quarter: layers know at least "
+            "this, whatever clusters tell.",
+        )
+    ]
+
+
+def _by_fate(
+    result: EvolutionResult, name: str, y: str, of: Callable[[Apart], Curve], first: int = 0
+) -> list[Figure]:
+    """What the MLM makes of words hidden, replaced, kept and untouched; older results pooled."""
+    seen = [one.masked.apart for one in result.examined("MLM") if one.masked]
+    fates = [fate for fate in FATES if seen and all(fate in one for one in seen)]
+    columns = ("fate", "training", "value")
+    curves = [
+        _over_layers(fate, np.array([of(one[fate]) for one in seen]), columns, first, number)
+        for number, fate in enumerate(fates)
+    ]
+    caption = f"{SEEDS} Sentences are masked as in training, {result.samples} words of every fate."
+    return [_by_layer(name, curves, y, caption)] if fates else []
 
 
 def _distances(result: EvolutionResult) -> Section:
@@ -170,6 +226,13 @@ def _change(result: EvolutionResult) -> Section:
                 SEEDS,
             ),
             *_by_frequency(result, "change", lambda one: one.change_by_group),
+            *_by_fate(
+                result,
+                "Change of words by what became of them in MLM",
+                "PWCCA distance to the layer below",
+                lambda one: one.change,
+                first=1,
+            ),
         ],
     )
 
@@ -179,8 +242,8 @@ def _influence(result: EvolutionResult) -> Section:
         "How much tokens change each other",
         [
             "In one layer a token is hidden from all others; its influence is the PWCCA distance "
-            "between what they become there with and without it. Hiding nothing gives exactly "
-            "zero.",
+            "between what those that could see it become there with and without it. Hiding "
+            "nothing gives exactly zero.",
             *_by_frequency(result, "influence", lambda one: one.influence),
         ],
     )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mnemoscope.core.arrays import Floats
+from mnemoscope.lenses.information.result import NEARLY
 from mnemoscope.studies.study import Diverged
 
 OBJECTIVES = ("MT", "LM", "MLM")
+# What becomes of a word when a masked language model reads.
+FATES = ("hidden", "replaced", "kept", "untouched")
 
 # One value for every site, or for every layer.
 Curve = tuple[float, ...]
@@ -28,12 +31,29 @@ class ByFrequency:
 
 
 @dataclass(frozen=True)
+class Apart:
+    """What layers make of words of one fate: nats about the word that stood there and about the one
+    that is read, shuffled, all there are; and PWCCA distance of every layer to the one below.
+    """
+
+    word: Curve
+    null: Curve
+    entropy: float
+    read: Curve
+    change: Curve
+
+
+@dataclass(frozen=True)
 class Masked:
-    """Nats about tokens that were masked: in their own vectors, shuffled, and all there are."""
+    """Nats about words that were hidden: in their own vectors, shuffled, and all there are.
+
+    ``apart`` has them beside the others of `FATES`. Older results pooled all that are asked for.
+    """
 
     label: Curve
     null: Curve
     entropy: float
+    apart: dict[str, Apart] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,6 +68,9 @@ class Examined:
     neighbours, …_null          what nearest neighbours share; ``ceiling`` is the most they could
     seconds                     of training
     masked                      None for a model that knows no mask
+    trivial                     loss of unigrams and bigrams on what ``valid_loss`` is of
+    probe                       nats that a linear reader finds at least
+    cluster_entropy             of every site: no cluster tells more
     """
 
     sites: tuple[str, ...]
@@ -67,6 +90,17 @@ class Examined:
     seconds: float
     valid_loss: float
     masked: Masked | None = None
+    trivial: dict[str, float] = field(default_factory=dict)
+    probe: dict[str, Curve] = field(default_factory=dict)
+    cluster_entropy: Curve = ()
+    clusters: int = 0
+
+    def at_ceiling(self, target: str) -> bool:
+        """Whether clusters of some site tell nearly all they can, and less than there is."""
+        return any(
+            most < self.entropy[target] and known >= NEARLY * most
+            for most, known in zip(self.cluster_entropy, self.information[target], strict=False)
+        )
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.config import MOST_LAYERS, Increasing
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.sentences import Sentences
 from mnemoscope.data.translation import Translation
-from mnemoscope.memories.config import MOST_LAYERS
+from mnemoscope.memories.config import check_heads
 from mnemoscope.models.encoder.config import Encoder
 from mnemoscope.models.seq2seq.encoder_decoder.config import EncoderDecoder
 from mnemoscope.studies.evolution.page import page
 from mnemoscope.studies.evolution.result import OBJECTIVES, EvolutionResult, Examined, Trained
 from mnemoscope.studies.pairs import PairsStudy
+from mnemoscope.studies.study import LearningRate
 from mnemoscope.studies.trials import Trial, run_trials
 from mnemoscope.training.config import RunConfig
 
@@ -41,11 +42,12 @@ class Evolution(PairsStudy):
         "paper": {
             "width": 512, "layers": 6, "heads": 8, "sentences": 500_000, "vocabulary_size": 16_000,
             "steps": 100_000, "batch": 256, "lr": 5e-4, "warmup": 4000, "tested": 20_000,
-            "clusters": 1000, "samples": 20_000,
+            "samples": 20_000,
             "edges": (10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000),
         },
     }  # fmt: skip
 
+    lr: LearningRate = 2e-3
     width: int = Field(64, ge=1, description="size of the vector per token")
     layers: int = Field(4, ge=2, le=MOST_LAYERS, description="layers of the stack")
     heads: int = Field(4, ge=1, description="attention heads")
@@ -53,20 +55,21 @@ class Evolution(PairsStudy):
     held_out: float = Field(
         0.1, gt=0, lt=0.5, description="share of sentences for validation, and for the test"
     )
-    lr: float = Field(2e-3, gt=0, description="highest learning rate")
     seeds: int = Field(3, ge=2, description="trainings per objective; two give one distance")
     tested: int = Field(1200, ge=10, description="most sentences of the test part that are read")
-    clusters: int = Field(100, ge=2, description="clusters per layer, for mutual information")
+    clusters: int | None = Field(
+        None, ge=2, description="clusters per layer; by default as the lens information has it"
+    )
     samples: int = Field(1500, ge=10, description="tokens per group, for change and influence")
-    edges: Annotated[tuple[int, ...], DISTINCT] = Field(
-        (5, 15, 200), description="ranks at which groups of tokens end"
+    edges: Increasing = Field(
+        (5, 15, 200), min_length=1, description="ranks at which groups of tokens end"
     )
     neighbours: int = Field(10, ge=1, description="nearest neighbours that are compared")
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if list(self.edges) != sorted(set(self.edges)) or not self.edges or self.edges[0] < 1:
-            raise ValueError("edges must be increasing ranks of at least 1")
+    def _parted(self) -> Self:
+        # Before the corpus is read, which takes seconds.
+        check_heads(self.width, self.heads, None)
         return self
 
     def run(self, folder: Path, jobs: int) -> EvolutionResult:
@@ -95,7 +98,8 @@ class Evolution(PairsStudy):
         if {one.objective for one in whole} != set(OBJECTIVES):
             raise UserError("every training of one objective diverged: try a lower lr")
         return EvolutionResult(
-            **self.some("corpus", "layers", "width", "clusters", "samples"),
+            **self.some("corpus", "layers", "width", "samples"),
+            clusters=next(one.clusters for one in found if isinstance(one, Examined)),
             k=self.neighbours,
             parameters={o: count(trials[o, 0].config.model) for o in OBJECTIVES},
             trials=tuple(trained),

@@ -9,47 +9,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemoscope.core.arrays import Floats
-from mnemoscope.plots.figure import Reference
+from mnemoscope.lenses.lens import Records
 from mnemoscope.plots.images import slider, tiles
-from mnemoscope.report.document import Cell, Figure, Section
-from mnemoscope.studies.contest.page import curves, distances, hops_section, sections
+from mnemoscope.report.document import Figure, Section
+from mnemoscope.studies.contest.claims import comparisons
+from mnemoscope.studies.contest.page import distances, hops_section, sections, weight_rows
 from mnemoscope.studies.images.result import ImagesResult
+
+# What the paper found on images, and the control: are columns worth more than the window alone?
+ASKED = comparisons("strided", "fixed")
 
 
 def page(result: ImagesResult) -> list[Section]:
     """Build the sections of the page."""
     contest = result.contest
-    counted = Reference(result.counted, "each pixel by its own frequencies")
+    counted = {"each pixel by its own frequencies": result.counted}
+    if result.neighbours is not None:
+        counted["pixels counted after those left and above"] = result.neighbours
     meaning = (
         f"A dimension is one pixel of {result.levels} levels; guessing costs "
         f"{np.log2(result.levels):.2f} bits."
     )
-    return sections(
-        contest,
-        "dimension",
-        [
-            curves(contest, "dimension", [counted], meaning),
-            _pictures(result, "drawn"),
-            _pictures(result, "completed"),
-        ],
-        _attention(result),
-        hops_section(result.shape[1], contest.summaries, rows=4),
-        known="A model that knows only how often each pixel has each brightness needs "
-        f"{result.counted:.3f} bits. ",
-    )
+    completed = [_pictures(result, "completed")] if result.completed else []
+    seen = [
+        Section("What they draw", [_pictures(result, "drawn"), *completed]),
+        Section("Where the layers attend", _attention(result)),
+    ]
+    hops = hops_section(result.shape[1], contest.summaries, rows=4)
+    return sections(contest, "dimension", counted, ASKED, meaning, seen, hops)
 
 
 def _pictures(result: ImagesResult, what: Literal["drawn", "completed"]) -> Figure:
-    """Real images in the first line, then what the first seed of every model made."""
+    """Real images in the first line, if known, then what the first seed of every model made."""
     made = result.drawn if what == "drawn" else result.completed
-    lines_of = {"real": result.real, **made}
+    lines_of = {"real": result.real, **made} if result.real else made
     pictures = [_grey(np.array(images), result.shape) for images in lines_of.values()]
-    count = len(result.real)
+    count = len(next(iter(made.values())))
+    first = "First line: held-out images. Below: " if result.real else ""
     caption = {
-        "drawn": "First line: held-out images. Below: drawn freely by the first seed of each "
-        "model, pixel by pixel at temperature 1, not chosen.",
-        "completed": "First line: held-out images. Below: each model was shown the upper half "
-        "and drew the lower one, at temperature 1, not chosen.",
+        "drawn": f"{first}drawn freely by the first seed of each model, pixel by pixel at "
+        "temperature 1, not chosen.",
+        "completed": f"{first}each model was shown the upper half and drew the lower one, at "
+        "temperature 1, not chosen.",
     }
     return Figure(
         f"Images {what}",
@@ -72,29 +73,51 @@ def _grey(images: NDArray[np.int64], shape: Sequence[int]) -> Floats:
 
 def _attention(result: ImagesResult) -> list[str | Figure]:
     pixel, seen = result.pixel, result.contest.attended
-    pages = {}
-    table: list[dict[str, Cell]] = []
-    for layer in range(max(len(one.maps) for one in seen.values())):
-        # Each picture from nothing to its own largest weight.
-        pictures = [np.array(one.maps[layer], float) for one in seen.values()]
-        shades = [picture / np.nanmax(picture) for picture in pictures]
-        pages[str(layer + 1)] = tiles([shades], [""], list(seen), "weight", marked=pixel)
-        table += [
-            {"model": name, "layer": layer + 1, "row": row, "column": column, "weight": weight}
-            for name, picture in zip(seen, pictures, strict=True)
-            for (row, column), weight in np.ndenumerate(picture)
-            if np.isfinite(weight)
-        ]
-    return [
+    depth = max(len(one.maps) for one in seen.values())
+    layers = [f"layer {number + 1}" for number in range(depth)]
+    pictures = [[_shade(np.array(layer, float)) for layer in one.maps] for one in seen.values()]
+    table = [
+        row
+        for name, one in seen.items()
+        for row in weight_rows(name, np.array(one.maps, float), "layer", "row", "column")
+    ]
+    parts: list[str | Figure] = [
         f"The framed pixel (row {pixel[0]}, column {pixel[1]}) is about to be drawn. Shades "
-        "say how much each layer attends to the pixels before it, averaged over heads and "
-        f"32 held-out images; each picture is scaled to its own largest weight. Move "
-        "the slider through the depth.",
+        "say how much each layer attends to the pixels before it, mean over 32 held-out images; "
+        "each picture is scaled to its own largest weight, and roots are drawn, so that faint "
+        "ones show.",
         Figure(
             "Pixels looked at by depth",
-            slider(pages, "layer"),
-            "First seed of each model. The framed pixel and those after it are not known yet.",
+            tiles(pictures, list(seen), layers, "√weight", marked=pixel),
+            "First seed of each model, mean over heads, first layer left. The framed pixel and "
+            "those after it are not known yet.",
             table,
         ),
-        *distances(result.contest, "pixels"),
     ]
+    if all(one.by_head for one in seen.values()):
+        parts.append(_heads(result, layers))
+    return [*parts, *distances(result.contest, "pixels")]
+
+
+def _heads(result: ImagesResult, layers: list[str]) -> Figure:
+    """The same of every head, one model at a time: the picture of the paper."""
+    pages = {}
+    table: Records = []
+    for name, one in result.contest.attended.items():
+        maps = np.array(one.by_head, float).swapaxes(0, 1)  # (heads, layers, rows, columns)
+        heads = [f"head {number + 1}" for number in range(len(maps))]
+        pictures = [[_shade(picture) for picture in row] for row in maps]
+        pages[name] = tiles(pictures, heads, layers, "√weight", marked=result.pixel)
+        table += weight_rows(name, maps, "head", "layer", "row", "column")
+    return Figure(
+        "Pixels looked at by head",
+        slider(pages, "pattern"),
+        "First seed of each model, every head at every depth. The slider goes through patterns.",
+        table,
+    )
+
+
+def _shade(picture: Floats) -> Floats:
+    """Roots of weights from nothing to the picture's own largest."""
+    shade: Floats = np.sqrt(picture / np.nanmax(picture))
+    return shade

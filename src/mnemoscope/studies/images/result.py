@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mnemoscope.studies.contest.result import ContestResult, Curve
+from mnemoscope.studies.contest.result import ContestResult
 
 Images = tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True)
-class Drawn(Curve):
-    """A learning curve, images drawn freely and held-out images completed: brightness by pixel."""
-
-    drawn: Images
-    completed: Images
 
 
 @dataclass(frozen=True)
@@ -23,8 +15,9 @@ class ImagesResult:
 
     shape      rows, columns and channels of an image
     counted    bits per dimension of a model that knows how often each pixel has each brightness
-    real       the held-out images that were completed
-    drawn, completed  by the first seed of each model
+    neighbours the same of one that knows how often each follows the pixels to the left and above
+    real       the images of the test that were completed; none where a result was shipped
+    drawn, completed  by the first seed of each model; none completed without real ones
     """
 
     contest: ContestResult
@@ -35,3 +28,8 @@ class ImagesResult:
     real: Images
     drawn: dict[str, Images]
     completed: dict[str, Images]
+    neighbours: float | None = None
+
+    def without_data(self) -> ImagesResult:
+        """The same without images that are somebody else's: what may be shipped."""
+        return replace(self, real=(), completed={})

@@ -9,23 +9,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from mnemoscope.core.seeds import derive
+from mnemoscope.core.statistics import Estimate
 from mnemoscope.huggingface.config import InfiniteOptions
-from mnemoscope.huggingface.infinite.fitting import lanes
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
-from mnemoscope.studies.documents.base import halves, small_model, train
-from mnemoscope.studies.infinite.result import KINDS, Fit, Gain, Kind, Measured
+from mnemoscope.studies.documents.base import halves, small_model, train, untrained
+from mnemoscope.studies.infinite.result import KINDS, Fit, Kind, Measured
 
 if TYPE_CHECKING:
     from mnemoscope.studies.infinite.study import InfiniteStudy
 
 ROWS = 64
-# Topics are read in this many streams when the memory learns, and each by itself to measure it.
-LANES = 8
 
 
 def measure(study: InfiniteStudy, folder: Path, name: str) -> Measured:
@@ -33,7 +30,7 @@ def measure(study: InfiniteStudy, folder: Path, name: str) -> Measured:
     text, seed = study.models[name]
     if text == "made-up":
         model = _made_up_model(study, seed)
-        learnt = made_up(study, study.streams, study.window * study.steps + 1, seed, "learnt")
+        learnt: Any = made_up(study, study.streams, study.window * study.steps + 1, seed, "learnt")
         read: Any = made_up(study, study.streams, study.window * study.read, seed, "read")
         window, basis = study.window, study.basis
     else:
@@ -56,7 +53,15 @@ def measure(study: InfiniteStudy, folder: Path, name: str) -> Measured:
             found[kind] = _weigh(memory, read)
         finally:
             memory.detach()
-    return Measured(found)
+    return Measured(found, word_frequencies(learnt, read, model.config.vocab_size))
+
+
+def word_frequencies(learnt: Any, read: Any, vocab: int) -> float:
+    """Nats per token of single words as frequent as in what was learnt, each once more."""
+    known, asked = (torch.cat([torch.as_tensor(row) for row in rows]) for rows in (learnt, read))
+    counts = torch.bincount(known, minlength=vocab).double() + 1
+    cost = -(counts / counts.sum()).log()
+    return float(cost[asked].mean())
 
 
 def _weigh(memory: InfiniteMemory, read: Any) -> Fit:
@@ -66,10 +71,10 @@ def _weigh(memory: InfiniteMemory, read: Any) -> Fit:
     losses = {name: tuple(losses.tolist()) for name, losses in found.by_position().items()}
     return Fit(
         losses={"own": losses["own"], "none": losses["none"], "other": losses["other"]},
-        over_none=Gain(*found.gain("none")),
-        over_other=Gain(*found.gain("other")),
+        over_none=Estimate(*found.gain("none")),
+        over_other=Estimate(*found.gain("other")),
         bytes=state.nbytes,
-        windows=int(np.isfinite(found.own[..., 0]).sum()),
+        windows=int(found.windows.sum()),
     )
 
 
@@ -82,21 +87,7 @@ def made_up(study: InfiniteStudy, rows: int, length: int, seed: int, purpose: st
 
 def _made_up_model(study: InfiniteStudy, seed: int) -> Any:
     """A small GPT-NeoX that has read single windows only."""
-    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
-
-    config = GPTNeoXConfig(
-        vocab_size=study.vocab_size,
-        hidden_size=64,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=2 * study.window,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(derive(seed, "made-up model"))
-        model = GPTNeoXForCausalLM(config)
+    model = untrained(study.vocab_size, 64, 2, 2 * study.window, derive(seed, "made-up model"))
 
     def batch(step: int) -> Tensor:
         return made_up(study, ROWS, study.window, seed, f"window {step}")
@@ -106,8 +97,8 @@ def _made_up_model(study: InfiniteStudy, seed: int) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _topics(folder: Path, steps: int) -> tuple[Any, Tensor, list[list[int]]]:
+def _topics(folder: Path, steps: int) -> tuple[Any, list[list[int]], list[list[int]]]:
     """The small model, half of the topics it never saw to learn from, the others to read."""
     model, tokenizer = small_model(folder / "small", steps=steps)
     unseen = [tokenizer.encode(topic.text) for topic in halves()[1]]
-    return model, lanes([token for ids in unseen[::2] for token in ids], LANES), unseen[1::2]
+    return model, unseen[::2], unseen[1::2]

@@ -6,16 +6,23 @@ import math
 
 import numpy as np
 
-from mnemoscope.plots.figure import Reference, Series, lines
+from mnemoscope.core.arrays import Floats
+from mnemoscope.plots.figure import Reference, Series
+from mnemoscope.report.claims import Claim, claims_table
 from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.curves import curves_figure
+from mnemoscope.studies.findings import lead, not_passed
+from mnemoscope.studies.infinite.novels_page import novels_page
 from mnemoscope.studies.infinite.result import (
     KINDS,
     Attached,
     InfiniteResult,
+    Kind,
+    Over,
     Past,
     best_without_past,
 )
-from mnemoscope.studies.sentences import LOSS, band, every, said
+from mnemoscope.studies.sentences import LOSS, Banded, banded, said
 
 PASTS: dict[Past, str] = {
     "own": "its own past",
@@ -23,24 +30,79 @@ PASTS: dict[Past, str] = {
     "other": "another text's past",
 }
 BOUND = "best that no past allows"
+# Nats per token that count: one in a hundred tokens at half its surprise is more.
+LEAST = 0.01
 
 
 def page(result: InfiniteResult) -> list[Section]:
     """Build the sections of the page."""
-    return [_made_up(result), _topics(result)]
+    if result.novels is not None:
+        return novels_page(result.novels)
+    best = best_without_past(result.vocab_size, result.own, result.window)[1:]
+    mean = float(np.mean(best))
+    found = lead(_found(result, mean), _along_a_window(result, best))
+    return [found, _made_up(result, mean), _topics(result)]
 
 
-def _verdicts(attached: Attached) -> list[str]:
-    """What each memory gains, and whether that is surely above zero."""
-    words = []
-    for kind, label in KINDS.items():
-        none, other = attached.gains(kind, "none"), attached.gains(kind, "other")
-        words.append(
-            f"{label}: the own past saves {said(none[:, 0], '+.3f')} nats per token over none, "
-            f"surely {every(none[:, 1] > 0)}, and {said(other[:, 0], '+.3f')} over another "
-            f"text's, surely {every(other[:, 1] > 0)}."
+def _found(result: InfiniteResult, best: float) -> list[str]:
+    """The sentences of the finding."""
+    told = [_past_of(result.made_up, "On made-up texts"), _past_of(result.topics, "On help topics")]
+    if result.made_up.gate.passed:
+        own = _own(result.made_up).mean()
+        told.append(
+            f"Its loss on made-up texts, {own:.2f} nats per token, is "
+            f"{'below' if own < best else 'above'} the {best:.2f} that a perfect reader of single "
+            "windows would have."
         )
-    return words
+    return told
+
+
+def _past_of(attached: Attached, where: str) -> str:
+    """What the own past saves on one sort of text."""
+    failed = not_passed([attached.gate])
+    if failed:
+        return f"{where} nothing can be said of an attached past: {failed}."
+    # The unit is said once.
+    units: dict[Over, str] = {"none": " nats per token", "other": ""}
+    words = []
+    for over, unit in units.items():
+        gain, past = attached.gains("signal", over)[:, 0].mean(), PASTS[over]
+        told = {
+            "seen": f"saves {gain:.2f}{unit} over {past}",
+            "opposite": f"costs {-gain:.2f}{unit} more than {past}",
+            "unclear": f"saves {gain:.2f}{unit} over {past}, but not surely in every seed",
+        }
+        verdict = _saves(attached, "signal", over).verdict
+        words.append(
+            told.get(verdict, f"saves nothing that counts over {past} ({gain:+.2f}{unit})")
+        )
+    return f"{where} the attached ∞-former {words[0]} and {words[1]}."
+
+
+def _own(attached: Attached) -> Floats:
+    return np.array([fit.loss("own") for fit in attached.fits("signal")])
+
+
+def _saves(attached: Attached, kind: Kind, over: Over) -> Claim:
+    """Whether the own past surely saves as much as counts.
+
+    What counts is the value of the interval over windows that is nearest to nothing.
+    """
+    _, low, high = attached.gains(kind, over).T
+    text = f"{KINDS[kind]}: the own past saves something over {PASTS[over]}"
+    return Claim(text, np.clip(0, low, high), LEAST, "nats", [attached.gate])
+
+
+def _claims(attached: Attached, name: str, *more: Claim) -> Table:
+    """What each memory gains, and whether that is surely as much as counts."""
+    found, numbers = list(more), {}
+    for kind in KINDS:
+        for over in ("none", "other"):
+            claim = _saves(attached, kind, over)
+            found.append(claim)
+            gains = attached.gains(kind, over)[:, 0]
+            numbers[claim.text] = f"{said(gains, '+.3f')} nats per token"
+    return claims_table(name, found, more=numbers)
 
 
 def _table(attached: Attached, name: str) -> Table:
@@ -60,21 +122,27 @@ def _table(attached: Attached, name: str) -> Table:
     )
 
 
-def _made_up(result: InfiniteResult) -> Section:
-    fits = result.made_up.fits("signal")
-    best = best_without_past(result.vocab_size, result.own, result.window)[1:]
-    own = np.array([fit.loss("own") for fit in fits])
+def _made_up(result: InfiniteResult, best: float) -> Section:
+    own = _own(result.made_up)
     return Section(
         "1 · Texts with words of their own",
         [
             f"Every text uses {result.own} of {result.vocab_size} words, with equal chances, so "
             f"all that the past can tell is which. Knowing them gives "
             f"{math.log(result.own):.2f} nats per token; the best that a window of "
-            f"{result.window} tokens allows by itself is {np.mean(best):.2f}. With ∞-former's "
-            f"signal the loss is {said(own)}: better than anything without a past can be "
-            f"{every(own < np.mean(best))}.",
-            *_verdicts(result.made_up),
-            _along_a_window(result, best),
+            f"{result.window} tokens allows by itself is {best:.2f}. With ∞-former's "
+            f"signal the loss is {said(own)}.",
+            _claims(
+                result.made_up,
+                "What the past saves on made-up texts",
+                Claim(
+                    "∞-former's signal: better than anything without a past can be",
+                    best - own,
+                    LEAST,
+                    "nats",
+                    [result.made_up.gate],
+                ),
+            ),
             _table(result.made_up, "Made-up texts"),
         ],
     )
@@ -82,44 +150,33 @@ def _made_up(result: InfiniteResult) -> Section:
 
 def _along_a_window(result: InfiniteResult, best: list[float]) -> Figure:
     positions = list(range(2, result.window + 1))
-    series, rows = [], list[dict[str, Cell]]()
-
-    def add(label: str, seed: int | None, losses: list[float]) -> None:
-        rows.extend(
-            {"past": label, "seed": seed, "position": position, "loss": loss}
-            for position, loss in zip(positions, losses, strict=True)
-        )
-
-    for past, label in PASTS.items():
-        values = np.array([fit.losses[past] for fit in result.made_up.fits("signal")])
-        series.append(band(label, positions, values))
-        for seed, losses in enumerate(values.tolist()):
-            add(label, seed, losses)
-    series.append(Series(BOUND, positions, best))
-    add(BOUND, None, best)
-    known = Reference(math.log(result.own), "the words are known")
-    return Figure(
+    columns, of = ("position", "loss"), ("past", "seed")
+    fits = result.made_up.fits("signal")
+    curves = [
+        banded(label, positions, np.array([fit.losses[past] for fit in fits]), columns, of)
+        for past, label in PASTS.items()
+    ]
+    _, rows = banded(BOUND, positions, np.array([best]), columns, of)
+    bound: Banded = Series(BOUND, positions, best), [{**row, "seed": None} for row in rows]
+    return curves_figure(
         "Loss along a window",
-        lines(series, "position in the window", LOSS, references=[known]),
+        [*curves, bound],
+        ("position in the window", LOSS),
         "∞-former's signal, trained alone on a frozen model. Line: mean over seeds; band: lowest "
         "to highest seed.",
-        rows,
+        references=[Reference(math.log(result.own), "the words are known")],
     )
 
 
 def _topics(result: InfiniteResult) -> Section:
-    sure = result.topics.gains("signal", "other")[:, 1] > 0
-    found = f"That the signal holds something of the text it read is sure {every(sure)}."
-    if not sure.any():
-        found = "No use of the signal could be shown here."
     return Section(
         "2 · Help topics",
         [
             f"The small model of the study documents, windows of {result.topic_window} tokens; "
             "the memory learns on half of the topics that the model never saw, and "
-            f"{result.topics.fits('signal')[0].windows} windows of the other half are read. "
-            f"{found}",
-            *_verdicts(result.topics),
+            f"{result.topics.fits('signal')[0].windows} windows of the other half are "
+            "read.",
+            _claims(result.topics, "What the past saves on topics"),
             _table(result.topics, "Topics"),
         ],
     )

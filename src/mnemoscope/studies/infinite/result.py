@@ -9,9 +9,21 @@ from typing import Literal
 import numpy as np
 
 from mnemoscope.core.arrays import Floats
+from mnemoscope.core.statistics import Estimate, bootstrap
+from mnemoscope.report.claims import Gate
 
 Kind = Literal["signal", "transformer_xl", "both"]
 Past = Literal["own", "none", "other"]
+Over = Literal["none", "other"]
+TokenClass = Literal["other", "returning", "rare"]
+
+# What is predicted: a word that is rare in the novels of training (most names are) and came before
+# in the passage but not in the window; another rare word; anything else.
+CLASSES: dict[TokenClass, str] = {
+    "other": "all other tokens",
+    "returning": "rare words that return from before the window",
+    "rare": "other rare words",
+}
 
 # What is attached, as the page calls it.
 KINDS: dict[Kind, str] = {
@@ -22,26 +34,18 @@ KINDS: dict[Kind, str] = {
 
 
 @dataclass(frozen=True)
-class Gain:
-    """Nats per token that the own past saves, with the ends of the 95 % interval over windows."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Fit:
     """One memory that was trained on one frozen model.
 
     losses   mean loss (nats) at each position of a window but the first, after each past
+    over_…   nats per token that the own past saves, over windows
     bytes    that one text carries between windows
     windows  that were read to measure it
     """
 
     losses: dict[Past, tuple[float, ...]]
-    over_none: Gain
-    over_other: Gain
+    over_none: Estimate
+    over_other: Estimate
     bytes: int
     windows: int
 
@@ -52,9 +56,14 @@ class Fit:
 
 @dataclass(frozen=True)
 class Measured:
-    """All kinds of memory on one model."""
+    """All kinds of memory on one model.
+
+    trivial  loss of single words by their frequency, which the model must beat; None in results
+             of versions that did not count
+    """
 
     fits: dict[Kind, Fit]
+    trivial: float | None = None
 
 
 @dataclass(frozen=True)
@@ -63,26 +72,100 @@ class Attached:
 
     seeds: tuple[Measured, ...]
 
+    @property
+    def gate(self) -> Gate:
+        """Whether the models predict better than frequencies of words do, with no past at all."""
+        margins = [
+            np.nan if one.trivial is None else one.trivial - one.fits["signal"].loss("none")
+            for one in self.seeds
+        ]
+        return Gate("loss without a past below that of word frequencies", margins)
+
     def fits(self, kind: Kind) -> list[Fit]:
         """Those of one kind of memory."""
         return [one.fits[kind] for one in self.seeds]
 
-    def gains(self, kind: Kind, over: Literal["none", "other"]) -> Floats:
+    def gains(self, kind: Kind, over: Over) -> Floats:
         """Gain over no past or another text's, and the ends of its interval, (seeds, 3)."""
         found = [one.over_none if over == "none" else one.over_other for one in self.fits(kind)]
         return np.array([(gain.mean, gain.low, gain.high) for gain in found])
 
 
 @dataclass(frozen=True)
+class NovelLosses:
+    """What one contestant makes of passages of novels, a number for each passage.
+
+    losses  mean nats per token with the own past, and, where it was asked, with none and another's
+    sums    nats of all tokens of a class
+    tokens  how many these are
+    words   that were predicted
+    bytes   that one passage carries between windows
+    """
+
+    losses: dict[Past, tuple[float, ...]]
+    sums: dict[TokenClass, tuple[float, ...]]
+    tokens: dict[TokenClass, tuple[int, ...]]
+    words: tuple[int, ...]
+    bytes: int
+
+    def nats(self, past: Past = "own") -> Floats:
+        """Mean loss of every passage."""
+        return np.array(self.losses[past])
+
+
+@dataclass(frozen=True)
+class Novels:
+    """A pretrained model reads novels it was not trained on, by contestant.
+
+    books     that the passages are of, in turn
+    context   tokens of a passage, of whose second half all are predicted
+    vectors   that a memory keeps in each layer, sinks apart
+    windows   tokens that the model sees at most without a memory
+    trained   tokens that what learns has learnt from
+    """
+
+    books: tuple[str, ...]
+    context: int
+    vectors: int
+    windows: tuple[int, ...]
+    trained: int
+    readings: dict[str, NovelLosses]
+
+    def share(self, name: str, window: int, part: TokenClass | None = None) -> Estimate:
+        """Share of the gain from window alone to whole context, 95 % over passages."""
+        three = [self.readings[one] for one in (f"floor {window}", name, "ceiling")]
+        if part is None:
+            each = np.stack([one.nats() for one in three], 1)
+        else:
+            each = np.stack([np.array(one.sums[part]) for one in three], 1)
+
+        def share(means: Floats) -> Floats:
+            with np.errstate(divide="ignore", invalid="ignore"):  # a class that no passage has
+                return np.asarray((means[0] - means[1]) / (means[0] - means[2]))
+
+        found = bootstrap(each, share)
+        return Estimate(float(found.value), float(found.low), float(found.high))
+
+    def saved(self, name: str, window: int) -> Estimate:
+        """Nats per token that a contestant saves over the window alone."""
+        found = bootstrap(self.readings[f"floor {window}"].nats() - self.readings[name].nats())
+        return Estimate(float(found.value), float(found.low), float(found.high))
+
+
+@dataclass(frozen=True)
 class InfiniteResult:
-    """Made-up texts use ``own`` of ``vocab_size`` words; windows are of so many tokens."""
+    """Made-up texts use ``own`` of ``vocab_size`` words; windows are of so many tokens.
+
+    With a pretrained model there are ``novels`` instead of made-up texts and topics.
+    """
 
     vocab_size: int
     own: int
     window: int
     topic_window: int
-    made_up: Attached
-    topics: Attached
+    made_up: Attached = Attached(())
+    topics: Attached = Attached(())
+    novels: Novels | None = None
 
 
 def best_without_past(vocab_size: int, own: int, length: int) -> list[float]:

@@ -1,16 +1,17 @@
-"""What is a past worth that was attached to a model that never had one?"""
+"""What does a past save that was attached to a model that never had one?"""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from mnemoscope.core.config import DISTINCT
 from mnemoscope.studies.documents.base import POSITIONS
 from mnemoscope.studies.infinite.page import page
-from mnemoscope.studies.infinite.result import Attached, InfiniteResult, Measured
+from mnemoscope.studies.infinite.result import Attached, InfiniteResult, Measured, Novels
 from mnemoscope.studies.study import Study
 from mnemoscope.studies.trials import measure_all
 
@@ -18,11 +19,10 @@ Text = Literal["made-up", "topics"]
 
 
 class InfiniteStudy(Study):
-    """What is an attached past worth?
+    """What does an attached past save?
 
-    A language model that was trained on single windows gets a memory of all windows before, and
-    only the memory is trained. Does its own past help it more than none, and more than the past of
-    another text?
+    A frozen language model that has only seen single windows gets a trained memory of all windows
+    before. Does its own past help it more than none, and more than that of another text?
     """
 
     Result = InfiniteResult
@@ -40,8 +40,50 @@ class InfiniteStudy(Study):
     base_steps: int = Field(400, ge=1, description="steps that train the models before")
     read: int = Field(20, ge=2, description="windows of made-up text that are read to measure")
     topic_read: int = Field(1000, ge=2, description="most tokens of a topic that are read")
-    lr: float = Field(3e-3, gt=0, description="learning rate of the memory")
+    lr: float = Field(1e-3, gt=0, description="learning rate of the memory")
     seeds: int = Field(3, ge=1, description="trainings of each kind")
+
+    model: str | None = Field(
+        None,
+        description="a pretrained model to read novels with, in place of all of this: a folder, "
+        "such as `mnemoscope example FOLDER --model smollm2` makes",
+    )
+    source: str | None = Field(None, description="a folder of novels, for model")
+    held_out: Annotated[tuple[str, ...], DISTINCT] = Field(
+        ("middlemarch", "moby-dick"),
+        min_length=2,
+        description="novels that are read, by how their names begin; nothing is reported of the "
+        "first half of the first",
+    )
+    windows: Annotated[tuple[int, ...], DISTINCT] = Field(
+        (128, 256), min_length=1, description="tokens that the pretrained model sees at once"
+    )
+    context: int = Field(2048, ge=16, description="tokens of a passage of a novel")
+    passages: int = Field(3, ge=1, description="passages of every novel that is read")
+    vectors: int = Field(256, ge=2, description="vectors that a memory of novels has in a layer")
+    sizes: Annotated[tuple[int, ...], DISTINCT] = Field(
+        (128, 512), description="other numbers of vectors to try"
+    )
+    novel_tokens: int = Field(
+        3200, ge=1, description="tokens of each of the other novels that what learns reads"
+    )
+    novel_steps: int = Field(
+        0, ge=0, description="windows that densities and LoRA learn from; 0 = neither is read with"
+    )
+
+    @model_validator(mode="after")
+    def _novels(self) -> Self:
+        if (self.model is None) != (self.source is None):
+            raise ValueError("model and source go together: the model, and the novels it reads")
+        largest = max(self.windows)
+        if any(one % 2 or one < 4 for one in self.windows) or self.context % (2 * largest):
+            raise ValueError(
+                f"windows={','.join(map(str, self.windows))} must be even, and context="
+                f"{self.context} a multiple of twice the largest"
+            )
+        if self.vectors < largest // 2 or min(self.sizes, default=largest) < self.windows[0] // 2:
+            raise ValueError("vectors and sizes must be at least half a window")
+        return self
 
     @model_validator(mode="after")
     def _few(self) -> Self:
@@ -66,6 +108,11 @@ class InfiniteStudy(Study):
 
     def run(self, folder: Path, jobs: int) -> InfiniteResult:
         """Train every kind of memory on both texts and measure each."""
+        if self.model is not None:
+            return InfiniteResult(
+                **self.some("vocab_size", "own", "window", "topic_window"),
+                novels=self._run_novels(folder),
+            )
         from mnemoscope.studies.documents.base import small_model
         from mnemoscope.studies.infinite.measure import measure
 
@@ -81,3 +128,9 @@ class InfiniteStudy(Study):
             made_up=attached("made-up"),
             topics=attached("topics"),
         )
+
+    def _run_novels(self, folder: Path) -> Novels:
+        """Let every contestant read the novels, one after the other: each keeps its answer."""
+        from mnemoscope.studies.infinite.novels import measure_novels
+
+        return measure_novels(self, folder)

@@ -76,6 +76,11 @@ class LagResult:
         """All trainings of a memory, or those at one learning rate."""
         return [t for t in self.trainings if t.memory == memory and lr in (None, t.lr)]
 
+    @property
+    def longest_trained(self) -> int:
+        """The longest wait tested that training had too."""
+        return max(wait for wait in self.waits if wait <= self.trained)
+
     def accuracy(self, memory: str) -> Floats:
         """Accuracy at the best learning rate, (seeds, waits); chance where training diverged."""
         chance = (1 / self.symbols,) * len(self.waits)

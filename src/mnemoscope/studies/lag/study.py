@@ -15,13 +15,13 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.config import DISTINCT, Increasing
 from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.data.copy import Copy
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.lag.page import page
 from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
-from mnemoscope.studies.study import Diverged, Study
+from mnemoscope.studies.study import Device, Diverged, Steps, Study
 from mnemoscope.studies.trials import Trial, finished, home_of, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -43,6 +43,7 @@ class Lag(Study):
         },
     }  # fmt: skip
 
+    device: Device = "auto"
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("rnn", "lstm", "gru", "transformer"), min_length=1, description="which memories to compare"
     )
@@ -51,22 +52,19 @@ class Lag(Study):
     items: int = Field(3, ge=1, description="symbols to remember")
     fillers: int = Field(4, ge=1, description="kinds of noise during the wait")
     trained: int = Field(64, ge=1, description="longest wait in training")
-    tested: tuple[int, ...] = Field(
+    tested: Increasing = Field(
         tuple(2**power for power in range(11)), min_length=2, description="waits in the test"
     )
-    steps: int = Field(1000, ge=1, description="optimiser steps per model")
+    steps: Steps = 1000
     batch: int = Field(32, ge=1, description="episodes per step")
     learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (1e-3, 3e-3, 1e-2, 3e-2), min_length=1, description="the sweep, for every memory"
     )
     seeds: int = Field(3, ge=1, description="trainings per memory and learning rate")
     episodes: int = Field(128, ge=1, description="test episodes per wait")
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if list(self.tested) != sorted(set(self.tested)) or self.tested[0] < 1:
-            raise ValueError("tested must be increasing waits of at least 1")
         if self.tested[0] > self.trained:
             raise ValueError(f"none of the waits tested is within trained={self.trained}")
         return self

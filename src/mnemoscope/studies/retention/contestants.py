@@ -6,12 +6,10 @@ its options set; apart from these nothing here knows a memory by name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mnemoscope.core.errors import UserError, suggestion
-from mnemoscope.core.registry import MEMORIES, find
-from mnemoscope.studies import study
+from mnemoscope.core.registry import find
+from mnemoscope.studies.contenders import known_options
 
 if TYPE_CHECKING:
     from mnemoscope.memories.config import ModelConfig
@@ -30,52 +28,22 @@ FAMILIES = {
 }
 
 
-@dataclass(frozen=True)
 class Contestant:
-    """A memory that takes part: its own name, the memory that it is, and the options set of it."""
+    """What takes part under a name: the memory that it is, and the options set of it."""
 
-    name: str
-    memory: str
-    options: dict[str, Any]
-
-    @classmethod
-    def named(cls, name: str) -> Contestant:
-        """The memory or variant of this name, or `UserError`."""
-        if name not in VARIANTS and name not in MEMORIES and ":" not in name:
-            hint = suggestion(name, [*MEMORIES, *VARIANTS])
-            raise UserError(f"unknown memory {name!r}; {hint}")
-        return cls(name, *VARIANTS.get(name, (name, {})))
-
-    @property
-    def kind(self) -> type[ModelConfig]:
-        """The class of its configs."""
-        found: type[ModelConfig] = find("memory", self.memory)
-        return found
-
-    @property
-    def label(self) -> str:
-        """What it is called on the page."""
-        return study.label(self.name)
-
-    @property
-    def family(self) -> str:
-        """What kind of state it has."""
-        fields = self.kind.model_fields
-        return next((family for key, family in FAMILIES.items() if key in fields), "one vector")
-
-    @property
-    def has_cache(self) -> bool:
-        """Whether it carries a cache of tokens; then the length of that is its size."""
-        return "mem_len" in self.kind.model_fields
-
-    @property
-    def sized_by(self) -> str:
-        """The option that sets its size."""
-        return "mem_len" if self.has_cache else "width"
+    def __init__(self, name: str) -> None:
+        self.memory, self.options = VARIANTS.get(name, (name, {}))
+        self.kind: type[ModelConfig] = find("memory", self.memory)
+        self.fields = self.kind.model_fields
+        # What carries a cache of tokens has the length of that for its size.
+        self.has_cache = "mem_len" in self.fields
+        self.sized_by = "mem_len" if self.has_cache else "width"
+        kin = (family for key, family in FAMILIES.items() if key in self.fields)
+        self.family = next(kin, "one vector")
 
     def model(self, size: int, *, vocab: int, width: int, stride: int, context: int) -> ModelConfig:
         """Its config in one size; what does not set the size is the same for all."""
-        fields = self.kind.model_fields
+        fields = self.fields
         shared = {"vocab": vocab, "width": width, "heads": 2, "mlp_ratio": 2.0, "context": context}
         if "pattern" in fields:
             # A grid is crossed in two steps, so sparse attention needs a second layer.
@@ -87,5 +55,5 @@ class Contestant:
         # A queue of compressed vectors that is off by default stays off.
         if "compressed_len" in fields and fields["compressed_len"].default:
             shared["compressed_len"] = size
-        shared = {key: value for key, value in shared.items() if key in fields}
-        return self.kind.make(**shared | self.options | {self.sized_by: size})
+        known = known_options(self.kind, shared)
+        return self.kind.make(**known | self.options | {self.sized_by: size})

@@ -3,48 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from mnemoscope.lenses.retention.episodes import Along
-from mnemoscope.plots.figure import Reference, Series, lines
-from mnemoscope.plots.small_multiples import small_multiples
+from mnemoscope.plots.figure import Plot, Reference, Series
 from mnemoscope.report.document import Cell, Figure, Section
+from mnemoscope.studies.retention.plots import by_family
 from mnemoscope.studies.retention.result import (
     Examined,
     Memory,
     RetentionResult,
     unstable,
 )
-from mnemoscope.studies.sentences import edge_of_sweep, ranked
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
-
-def by_family(result: RetentionResult, draw: Callable[[list[Memory]], go.Figure]) -> go.Figure:
-    """One panel for each family."""
-    return small_multiples(
-        [(family, draw(memories)) for family, memories in result.families.items()]
-    )
+from mnemoscope.studies.sentences import best_rates, gated, ranked, signs
 
 
 def cost(result: RetentionResult) -> Section:
     """Bytes carried and operations spent, by how much was read."""
 
-    def drawn(of: Callable[[Memory], tuple[int, ...]], title: str) -> go.Figure:
-        values = [value for memory in result.known for value in of(memory)]
-        span = [math.log10(min(values)) - 0.15, math.log10(max(values)) + 0.15]
+    def drawn(what: Literal["bytes", "flops"], title: str) -> Plot:
+        values: dict[str, tuple[int, ...]] = {
+            memory.label: getattr(memory.middle.cost, what) for memory in result.known
+        }
+        ends = [math.log10(end(map(end, values.values()))) for end in (min, max)]
 
-        def draw(memories: list[Memory]) -> go.Figure:
-            series = [
-                Series(memory.label, memory.middle.cost.lengths, of(memory), style=style)
-                for style, memory in enumerate(memories)
-            ]
-            figure = lines(series, "tokens read", title, log_x=True)
-            return figure.update_layout(yaxis={"type": "log", "range": span, "dtick": 1})
+        def curve(memory: Memory, style: int) -> Series:
+            tokens = memory.middle.cost.lengths
+            return Series(memory.label, tokens, values[memory.label], style=style)
 
-        return by_family(result, draw)
+        figure = by_family(result.families, curve, "tokens read", title, log_x=True)
+        return figure.update_yaxes(type="log", range=[ends[0] - 0.15, ends[1] + 0.15], dtick=1)
 
     lengths = result.known[0].middle.cost.lengths
     grows, settled = [], []
@@ -54,19 +42,12 @@ def cost(result: RetentionResult) -> Section:
             grows.append(f"{memory.label} ({carried[-1] / carried[0]:.0f} times)")
         else:
             settled.append(memory.label)
+    names = "tokens", "bytes", "flops"
     data: list[dict[str, Cell]] = [
-        {
-            "model": memory.label,
-            "size": size.value,
-            "tokens": tokens,
-            "bytes": size_,
-            "flops": flops,
-        }
+        {"model": memory.label, "size": size.value, **dict(zip(names, point, strict=True))}
         for memory in result.known
         for size in memory.sizes
-        for tokens, size_, flops in zip(
-            size.cost.lengths, size.cost.bytes, size.cost.flops, strict=True
-        )
+        for point in zip(size.cost.lengths, size.cost.bytes, size.cost.flops, strict=True)
     ]
     return Section(
         "What it costs to go on",
@@ -76,14 +57,14 @@ def cost(result: RetentionResult) -> Section:
             f"{', '.join(settled) or 'none'}.",
             Figure(
                 "Bytes against length",
-                drawn(lambda memory: memory.middle.cost.bytes, "bytes carried"),
+                drawn("bytes", "bytes carried"),
                 "Measured: what must be saved for a fresh process to go on bit for bit. Middle "
                 "sizes.",
                 data,
             ),
             Figure(
                 "FLOPs against length",
-                drawn(lambda memory: memory.middle.cost.flops, "FLOPs per token"),
+                drawn("flops", "FLOPs per token"),
                 "Operations of the matrix products of one more token after so many, read alone. "
                 "Middle sizes.",
                 data,
@@ -93,17 +74,33 @@ def cost(result: RetentionResult) -> Section:
 
 
 def order(result: RetentionResult) -> Section:
-    """Whether seeds agree on who recalls more than whom."""
+    """Who recalls more than whom, and whether seeds agree on it."""
+    passed, gates = gated({memory.label: result.gate(memory) for memory in result.known})
+    said = [gates, signs(result.least, "bits")]
+    ages, items = result.x("age"), result.x("items")
+    for age in dict.fromkeys((result.oldest_trained, ages[-1])):
+        values = {
+            memory.label: result.bits(memory, "age")[:, ages.index(age)]
+            for memory in result.known
+            if memory.label in passed
+        }
+        inside = age == result.oldest_trained
+        where = "the oldest age seen in training" if inside else "beyond all training"
+        said.append(f"Bits recalled at age {age}, {where}: {ranked(values, least=result.least)}.")
+    last = {memory.label: result.bits(memory, "items")[:, -1] for memory in result.known}
     return Section(
-        "Is the order stable?",
+        "Who before whom, and in every seed?",
         [
-            _order(result, "items", "bits recalled of all items"),
-            _order(result, "age", "bits over all ages"),
+            *said,
+            f"With {items[-1]} items stored, each asked once: {ranked(last, least=result.least)}, "
+            f"of {items[-1] * math.log2(result.values):g} bits.",
+            _stable(result, "items", "bits recalled of all items"),
+            _stable(result, "age", "bits over all ages"),
         ],
     )
 
 
-def _order(result: RetentionResult, along: Along, what: str) -> str:
+def _stable(result: RetentionResult, along: Along, what: str) -> str:
     bits = {memory.label: result.bits(memory, along) for memory in result.known}
     values = {name: one.mean(1) if along == "age" else one.max(1) for name, one in bits.items()}
     seeds = min(map(len, values.values()))
@@ -111,7 +108,8 @@ def _order(result: RetentionResult, along: Along, what: str) -> str:
         return f"By {what} there is one seed only: no order can be called stable."
     pairs = unstable({name: found[:seeds] for name, found in values.items()})
     if not pairs:
-        return f"By {what} the order is the same in all {seeds} seeds: {ranked(values)}."
+        told = ranked(values, least=result.least)
+        return f"By {what} the order is the same in all {seeds} seeds: {told}."
     return (
         f"By {what} the order is not stable: {len(pairs)} of "
         f"{len(values) * (len(values) - 1) // 2} pairs change places between {seeds} seeds "
@@ -127,33 +125,32 @@ def rates(result: RetentionResult) -> Section:
         for losses in [result.swept(memory)]
     }
 
-    def draw(memories: list[Memory]) -> go.Figure:
-        series = [
-            Series(
-                memory.label,
-                list(tried[memory]),
-                [math.nan if v is None else v / math.log(2) for v in tried[memory].values()],
-                style=style,
-            )
-            for style, memory in enumerate(memories)
-        ]
-        guess = Reference(math.log2(result.values), "guessing")
-        return lines(series, "learning rate", "loss (bits)", log_x=True, references=[guess])
+    def curve(memory: Memory, style: int) -> Series:
+        rates = tried[memory]
+        bits = [math.nan if loss is None else loss / math.log(2) for loss in rates.values()]
+        return Series(memory.label, list(rates), bits, style=style)
 
+    guess = Reference(math.log2(result.values), "guessing")
     best = {memory.label: result.lr(memory) for memory in result.known}
-    swept = sorted({rate for found in tried.values() for rate in found})
+    swept = [rate for found in tried.values() for rate in found]
     diverged = sum(not isinstance(one.found, Examined) for one in result.trials)
     return Section(
         "The learning rate decides",
         [
             f"The rate was swept for every memory at its middle size with one seed, on held-out "
             f"episodes that nothing above uses; other sizes and seeds were trained at the best: "
-            f"{', '.join(f'{name} {rate:g}' for name, rate in best.items())}. "
-            f"{edge_of_sweep(best, swept)} "
+            f"{best_rates(best, swept)} "
             f"Trainings that diverged: {diverged} of {len(result.trials)}.",
             Figure(
                 "Loss against learning rate",
-                by_family(result, draw),
+                by_family(
+                    result.families,
+                    curve,
+                    "learning rate",
+                    "loss (bits)",
+                    log_x=True,
+                    references=[guess],
+                ),
                 "Held-out cross-entropy of an answer, seed 0, middle size. Dashed: guessing.",
                 [
                     {"model": memory.label, "lr": rate, "loss": loss}
@@ -169,7 +166,6 @@ def limits(result: RetentionResult) -> Section:
     """What the controls recalled, and how near anybody came to what is possible."""
     found = [one.found for one in result.trials if isinstance(one.found, Examined)]
     curves = [curve for one in found for curve in one.curves.values()]
-    blanked = max(max(curve.blanked) for curve in curves)
     shuffled = max(max(curve.shuffled) for curve in curves)
     tightest = max(
         bits / size
@@ -184,7 +180,7 @@ def limits(result: RetentionResult) -> Section:
             f"{result.episodes} episodes are taken before the maximum, for each question by its "
             "position, because the maximum of a noisy number is too large.",
             f"With the state blanked after the last write, no model recalled more than "
-            f"{blanked:.2f} bits; with the answers of another episode, {shuffled:.2f}.",
+            f"{result.blanked:.2f} bits; with the answers of another episode, {shuffled:.2f}.",
             f"In {len(found)} trainings no model recalled more than {tightest:.3f} bits per byte "
             "of the least that it carried between the last write and the last question; more than "
             "8 is impossible, and would have stopped the study.",

@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mnemoscope.lenses.retention.episodes import Along
-from mnemoscope.plots.figure import Reference, Region, Series, lines
-from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.retention.controls import by_family, cost, limits, order, rates
-from mnemoscope.studies.retention.result import (
-    Examined,
-    Memory,
-    Point,
-    RetentionResult,
-    front,
-)
-from mnemoscope.studies.sentences import SIGNS, band, bands_of, ranked
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from mnemoscope.plots.figure import Plot, Reference, Series
+from mnemoscope.report.document import Cell, Figure, Section, Table, finding
+from mnemoscope.studies.retention.controls import cost, limits, order, rates
+from mnemoscope.studies.retention.finding import findings, recall_by_age
+from mnemoscope.studies.retention.plots import by_family, curve_rows
+from mnemoscope.studies.retention.result import Memory, Point, RetentionResult, front
+from mnemoscope.studies.sentences import band, bands_of, spread
 
 FRONT = 6  # the style of the front in all panels
 COLUMNS = ["model", "size", "parameters", "bytes", "bits", "bits/byte", "bits/MFLOP"]
@@ -34,127 +27,62 @@ COLUMNS += ["half-life", "horizon"]
 
 def page(result: RetentionResult) -> list[Section]:
     """Build the sections of the page."""
-    begun = [] if len(result.trials) >= result.planned else [_unfinished(result)]
-    if not result.known:
-        return begun
-    parts = (_by_age, _by_bytes, _by_load, cost, order, rates, limits)
-    return [*begun, *(part(result) for part in parts)]
+    begun = [] if result.whole else [_unfinished(result)]
+    # Until all of it is there, what is shipped is better evidence.
+    shown = result if result.whole or result.shipped is None else result.shipped
+    if not shown.known:
+        lost = "Every training diverged, so there is nothing to show: try lower learning_rates."
+        return begun or [Section("Nothing was learnt", [lost])]
+    lead = finding(*findings(result), figure=recall_by_age(result))
+    parts = (_by_bytes, _by_load, cost, order, rates, limits)
+    return [lead, *begun, *(part(shown) for part in parts)]
 
 
 def _unfinished(result: RetentionResult) -> Section:
     some = [memory.label for memory in result.memories if memory not in result.known]
     missing = f" Nothing is known yet of {', '.join(some)}." if some else ""
     seeds = [len(result.chosen(memory, memory.middle)) for memory in result.known]
-    fewest = ""
-    if seeds:
-        many = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else str(seeds[0])
-        fewest = f" Seeds behind every curve: {many}."
+    fewest = f" Seeds behind every curve: {spread(seeds)}." if seeds else ""
+    follows = "the best so far, with learning rates that may still change"
+    if result.shipped is not None:
+        follows = f"of the shipped result, made on {result.shipped_on}"
     return Section(
         "Not finished",
         [
-            f"{len(result.trials)} of {result.planned} trainings are done; what follows is the "
-            f"best so far, with learning rates that may still change.{fewest}{missing} Reload this "
-            "page to see more; the command below goes on with a study that was stopped."
+            f"{len(result.trials)} of {result.planned} trainings are done; what follows is "
+            f"{follows}.{fewest}{missing} Reload this page to see more; the command below goes on "
+            "with a study that was stopped."
         ],
     )
 
 
-def _curves(result: RetentionResult, along: Along, title: str, **options: Any) -> go.Figure:
+def _curves(result: RetentionResult, along: Along, title: str, **options: Any) -> Plot:
     x = result.x(along)
 
-    def draw(memories: list[Memory]) -> go.Figure:
-        series = [
-            band(memory.label, x, result.bits(memory, along), style)
-            for style, memory in enumerate(memories)
-        ]
-        return lines(series, title, "bits recalled", **options)
+    def curve(memory: Memory, style: int) -> Series:
+        return band(memory.label, x, result.bits(memory, along), style)
 
-    return by_family(result, draw)
-
-
-def _curve_rows(result: RetentionResult, along: Along) -> list[dict[str, Cell]]:
-    return [
-        {
-            "model": memory.label,
-            "size": one.size,
-            "lr": one.lr,
-            "seed": one.seed,
-            along: x,
-            "bits": curve.bits[at],
-            "blanked": curve.blanked[at],
-            "shuffled": curve.shuffled[at],
-            "bytes": curve.bytes[at],
-        }
-        for memory in result.known
-        for size in memory.sizes
-        for one in result.chosen(memory, size)
-        if isinstance(one.found, Examined)
-        for curve in [one.found.curves[along]]
-        for at, x in enumerate(curve.x)
-    ]
-
-
-def _by_age(result: RetentionResult) -> Section:
-    ages = result.x("age")
-    most = math.log2(result.values)
-    inside = max(age for age in ages if age < result.length)
-    said = [SIGNS]
-    for age in dict.fromkeys((inside, ages[-1])):
-        at = ages.index(age)
-        values = {memory.label: result.bits(memory, "age")[:, at] for memory in result.known}
-        where = "the oldest age seen in training" if age == inside else "beyond all training"
-        said.append(f"Bits recalled at age {age}, {where}: {ranked(values)}.")
-    figure = _curves(
-        result,
-        "age",
-        "age (tokens since the write)",
-        region=Region(ages[0], inside, "ages seen in training"),
-        references=[Reference(most, "all there was")],
-        log_x=True,
-        y_range=(0, 1.06 * most),
-    )
-    return Section(
-        "What is left, by age",
-        [
-            *said,
-            Figure(
-                "Recall against age",
-                figure,
-                f"One of {result.age_pairs} values is asked for once, so many tokens after it "
-                f"was stored: bits recalled of {most:g}, in the middle size of each memory. Line: "
-                "mean of the seeds, band: lowest to highest; grey: all others; shaded: ages seen "
-                "in training; dashed: all there was.",
-                _curve_rows(result, "age"),
-            ),
-        ],
-    )
+    return by_family(result.families, curve, title, "bits recalled", **options)
 
 
 def _by_bytes(result: RetentionResult) -> Section:
     points = result.points
-    best = front(points, math.log2(result.values) / 20)
+    best = front(points, result.least)
     most = result.pairs * math.log2(result.values)
-    edge = Series(
-        "Pareto front",
-        [one.bytes for one in best],
-        [one.bits.mean() for one in best],
-        style=FRONT,
-    )
+    carried, means = [one.bytes for one in best], [one.bits.mean() for one in best]
+    edge = Series("Pareto front", carried, means, style=FRONT)
     ends = [math.log10(end(one.bytes for one in points)) for end in (min, max)]
-    reach = [ends[0] - 0.15, ends[1] + 0.15]
 
-    def draw(memories: list[Memory]) -> go.Figure:
-        series = []
-        for style, memory in enumerate(memories):
-            own = [one for one in points if one.memory == memory]
-            carried = [one.bytes for one in own]
-            series.append(bands_of(memory.label, carried, (one.bits for one in own), style))
-        figure = lines([*series, edge], "bytes carried", "bits recalled", y_range=(0, 1.06 * most))
-        figure.data[-1].line.shape = "hv"  # with more bytes at hand one can still carry fewer
-        return figure.update_layout(
-            xaxis={"type": "log", "dtick": 1, "range": reach}, hovermode="closest"
-        )
+    def curve(memory: Memory, style: int) -> Series:
+        own = [one for one in points if one.memory == memory]
+        return bands_of(memory.label, [one.bytes for one in own], (o.bits for o in own), style)
 
+    figure = by_family(
+        result.families, curve, "bytes carried", "bits recalled", [edge], y_range=(0, 1.06 * most)
+    )
+    # With more bytes at hand one can still carry fewer.
+    figure.update_traces(line_shape="hv", selector={"name": edge.name})
+    figure.update_xaxes(type="log", dtick=1, range=[ends[0] - 0.15, ends[1] + 0.15])
     listed = "; ".join(
         f"{_named(one)} ({one.bits.mean():.1f} bits in {one.bytes:.0f} bytes)" for one in best
     )
@@ -168,7 +96,7 @@ def _by_bytes(result: RetentionResult) -> Section:
             f"{densest.bits.mean() / densest.bytes:.3f} of the 8 bits that a byte can hold.",
             Figure(
                 "Recall against bytes",
-                by_family(result, draw),
+                figure.update_layout(hovermode="closest"),
                 f"Most bits recalled of one episode, of at most {most:g}, against the bytes that "
                 "one stream carries while the questions come. A point is a size; band: lowest to "
                 "highest seed; grey: all others.",
@@ -192,7 +120,7 @@ def _by_bytes(result: RetentionResult) -> Section:
                 "Size: tokens cached (mem_len) of models that have a cache, width of the others. "
                 "Means over seeds; half-life (age at which half of the most bits is left) "
                 "and horizon (age from which on less than a twentieth of an answer is left): "
-                "lowest to highest seed, – where there was nothing to lose.",
+                "lowest to highest seed, – where nothing was recalled at any age.",
             ),
         ],
     )
@@ -233,15 +161,12 @@ def age_range(ages: Sequence[float | None], oldest: int) -> str:
 def _by_load(result: RetentionResult) -> Section:
     items, twice = result.x("items"), result.x("overwrites")
     most = math.log2(result.values)
-    last = {memory.label: result.bits(memory, "items")[:, -1] for memory in result.known}
     overwritten = {memory.label: result.bits(memory, "overwrites") for memory in result.known}
     lost = {name: float((bits[:, 0] - bits[:, -1]).mean()) for name, bits in overwritten.items()}
     worst = max(lost, key=lambda name: lost[name])
     return Section(
         "More to keep, and values that change",
         [
-            f"With {items[-1]} items stored, each asked once: {ranked(last)}, of "
-            f"{items[-1] * most:g} bits.",
             f"{twice[-1]} of {result.age_pairs} items written twice cost "
             f"{worst} most, {lost[worst]:.1f} bits.",
             Figure(
@@ -252,7 +177,7 @@ def _by_load(result: RetentionResult) -> Section:
                 ),
                 "Bits recalled of one episode in which every item is asked for once. Lines, bands "
                 "and sizes as above.",
-                _curve_rows(result, "items"),
+                curve_rows(result, "items"),
             ),
             Figure(
                 "Recall against overwrites",
@@ -263,7 +188,7 @@ def _by_load(result: RetentionResult) -> Section:
                 ),
                 f"The same with {result.age_pairs} items, some of them written twice; the later "
                 "value counts. Dashed: all there was.",
-                _curve_rows(result, "overwrites"),
+                curve_rows(result, "overwrites"),
             ),
         ],
     )  # fmt: skip

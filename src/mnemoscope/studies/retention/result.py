@@ -15,6 +15,7 @@ import numpy as np
 from mnemoscope.core.arrays import Floats
 from mnemoscope.lenses.retention.episodes import Along
 from mnemoscope.lenses.retention.result import Cost, Points
+from mnemoscope.report.claims import Gate
 from mnemoscope.studies.study import Diverged
 
 
@@ -93,6 +94,7 @@ class RetentionResult:
     pairs      most pairs stored in an episode
     age_pairs  pairs stored where ages and overwrites are asked
     length     tokens of an episode in training
+    shipped    the result that comes with the package, made on ``shipped_on``, to be shown beside it
     """
 
     values: int
@@ -103,6 +105,13 @@ class RetentionResult:
     planned: int
     memories: tuple[Memory, ...]
     trials: tuple[Trained, ...]
+    shipped: RetentionResult | None = None
+    shipped_on: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all trainings are done that are planned."""
+        return 0 < self.planned <= len(self.trials)
 
     def swept(self, memory: Memory) -> dict[float, float]:
         """Learning rates tried in the middle size with seed 0, and their held-out loss in nats.
@@ -148,6 +157,29 @@ class RetentionResult:
         """The points of one kind of curve."""
         return next(
             one.found.curves[along].x for one in self.trials if isinstance(one.found, Examined)
+        )
+
+    @property
+    def oldest_trained(self) -> int:
+        """The oldest age asked that training had too."""
+        return max(age for age in self.x("age") if age < self.length)
+
+    @property
+    def blanked(self) -> float:
+        """Most bits that any model recalled with its state emptied after the last write."""
+        found = (one.found for one in self.trials if isinstance(one.found, Examined))
+        return max(max(curve.blanked) for one in found for curve in one.curves.values())
+
+    @property
+    def least(self) -> float:
+        """Bits that count: a twentieth of an answer."""
+        return math.log2(self.values) / 20
+
+    def gate(self, memory: Memory) -> Gate:
+        """Whether a memory has learnt the task: at the youngest age it recalls what counts."""
+        return Gate(
+            f"more than {self.least:g} bits at age {self.x('age')[0]}",
+            self.bits(memory, "age")[:, 0] - self.least,
         )
 
     @property

@@ -10,16 +10,18 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.config import DISTINCT, Increasing
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORY_NAMES
-from mnemoscope.data.recall import Recall
+from mnemoscope.data.recall import Keys, Recall, Values
 from mnemoscope.lenses.retention.episodes import RetentionOptions, curve_points
-from mnemoscope.studies.retention.contestants import Contestant
+from mnemoscope.studies.contenders import check_contenders
+from mnemoscope.studies.results import load
+from mnemoscope.studies.retention.contestants import VARIANTS, Contestant
 from mnemoscope.studies.retention.page import page
 from mnemoscope.studies.retention.result import (
     Examined,
@@ -27,7 +29,7 @@ from mnemoscope.studies.retention.result import (
     RetentionResult,
     Trained,
 )
-from mnemoscope.studies.study import Diverged, Share, Study
+from mnemoscope.studies.study import Device, Diverged, Share, Steps, Study, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -55,6 +57,10 @@ class RetentionStudy(Study):
             "seeds": 2, "pairs": 3, "overwrites": 1, "length": 24, "ages": (1, 4, 16),
             "learning_rates": (1e-3, 1e-2), "episodes": 8, "lengths": (8, 32),
         },
+        "demo": {
+            "memories": ("gru", "transformer", "transformer_xl", "compressive", "infinite"),
+            "widths": (32,), "token_widths": (32,), "mem_lens": (16,), "beside_shipped": True,
+        },
         "paper": {
             "widths": (16, 32, 64, 128, 256, 512), "token_widths": (16, 32, 64, 128),
             "mem_lens": (8, 16, 32, 64, 128, 256),
@@ -66,6 +72,7 @@ class RetentionStudy(Study):
         },
     }  # fmt: skip
 
+    device: Device = "auto"
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("rnn", "lstm", "gru", "transformer", "strided", "fixed", "transformer_xl", "compressive",
          "infinite", "sticky"),
@@ -88,14 +95,14 @@ class RetentionStudy(Study):
         min_length=1,
         description="sizes of those that have a cache: its tokens, and vectors of what is older",
     )
-    keys: int = Field(8, ge=1, description="different keys")
-    values: int = Field(8, ge=2, description="different values")
+    keys: Keys = 8
+    values: Values = 8
     pairs: int = Field(8, ge=1, description="most pairs stored in an episode")
     overwrites: int = Field(4, ge=0, description="most of them written twice")
     length: int = Field(48, ge=8, description="tokens of an episode in training")
     segment: int = Field(16, ge=1, description="tokens read at once")
     stride: int = Field(8, ge=2, description="of the sparse patterns")
-    steps: int = Field(700, ge=1, description="optimiser steps per model")
+    steps: Steps = 700
     batch: int = Field(32, ge=1, description="episodes per step")
     learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (3e-3, 1e-2, 3e-2), min_length=1, description="the sweep, for every memory"
@@ -108,15 +115,16 @@ class RetentionStudy(Study):
         description="ages in the test",
     )
     episodes: int = Field(128, ge=2, description="test episodes per question")
-    lengths: tuple[int, ...] = Field(
+    lengths: Increasing = Field(
         (16, 64, 256, 1024), min_length=2, description="lengths at which the cost is measured"
     )
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
+    beside_shipped: bool = Field(
+        False, description="show the result that comes with the package, and draw beside its curves"
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if list(self.lengths) != sorted(set(self.lengths)) or self.lengths[0] < 1:
-            raise ValueError("lengths must be increasing, from 1 on")
+        check_contenders(self.memories, VARIANTS)
         if self.ages[0] >= self.length:
             raise ValueError(
                 f"ages must begin below length={self.length}: none is seen in training"
@@ -164,14 +172,14 @@ class RetentionStudy(Study):
 
     def sizes(self, name: str) -> tuple[int, ...]:
         """The sizes of a memory."""
-        one = Contestant.named(name)
+        one = Contestant(name)
         if one.has_cache:
             return self.mem_lens
-        return self.token_widths if "heads" in one.kind.model_fields else self.widths
+        return self.token_widths if "heads" in one.fields else self.widths
 
     def model(self, name: str, size: int) -> ModelConfig:
         """The config of a memory in one size."""
-        return Contestant.named(name).model(
+        return Contestant(name).model(
             size,
             vocab=self.task().vocab,
             width=self.token_widths[-1],
@@ -181,7 +189,7 @@ class RetentionStudy(Study):
 
     def trial(self, name: str, size: int, rate: float, seed: int) -> Trial:
         """One training."""
-        one = Contestant.named(name)
+        one = Contestant(name)
         # What has a cache sees a whole segment at once: only segments make it use its memory.
         cut: dict[str, int] = {}
         if one.has_cache:
@@ -201,9 +209,12 @@ class RetentionStudy(Study):
         from mnemoscope.studies.retention.measure import examine
 
         result = self._begun()
+        if result.shipped is not None:
+            share(result)
+        result = replace(result, memories=tuple(map(self._memory, self.memories)))
         done: dict[str, Trained] = {}
 
-        def train(settings: list[Setting]) -> None:
+        def train(settings: list[Setting], later: list[Trial] | None = None) -> None:
             trials = [self.trial(*setting) for setting in settings]
             setting_of = dict(zip((trial.name for trial in trials), settings, strict=True))
 
@@ -213,27 +224,23 @@ class RetentionStudy(Study):
                 result = replace(result, trials=tuple(done.values()))
                 share(result)
 
-            asked = partial(examine, asked=self.asked())
-            runs = folder / "runs"
-            run_trials(trials, runs, asked, jobs, "retention", keep, kind=Examined)
+            asked, runs = partial(examine, asked=self.asked()), folder / "runs"
+            run_trials(trials, runs, asked, jobs, "retention", keep, kind=Examined, later=later)
 
         # Seed after seed, so that a page half-way shows every memory.
+        rest = [
+            (memory, size.value, seed)
+            for seed in range(self.seeds)
+            for memory in result.memories
+            for size in memory.sizes
+            if (seed, size) != (0, memory.middle)
+        ]
+        rates = self.learning_rates
         train(
-            [
-                (memory.name, memory.middle.value, rate, 0)
-                for rate in self.learning_rates
-                for memory in result.memories
-            ]
+            [(one.name, one.middle.value, rate, 0) for rate in rates for one in result.memories],
+            [self.trial(memory.name, size, rates[0], seed) for memory, size, seed in rest],
         )
-        train(
-            [
-                (memory.name, size.value, result.lr(memory), seed)
-                for seed in range(self.seeds)
-                for memory in result.memories
-                for size in memory.sizes
-                if (seed, size) != (0, memory.middle)
-            ]
-        )
+        train([(memory.name, size, result.lr(memory), seed) for memory, size, seed in rest])
         return replace(result, trials=tuple(sorted(result.trials, key=self._order)))
 
     def _order(self, one: Trained) -> tuple[int, ...]:
@@ -242,24 +249,30 @@ class RetentionStudy(Study):
         rate = self.learning_rates.index(one.lr)
         return self.memories.index(one.memory), size, one.seed, rate
 
-    def _begun(self) -> RetentionResult:
-        """The result before the first training: who takes part, and what going on costs them."""
+    def _memory(self, name: str) -> Memory:
+        """Who takes part, and what going on costs it."""
         from mnemoscope.studies.retention.measure import measure_size
 
-        def memory(name: str) -> Memory:
-            one = Contestant.named(name)
-            sizes = (
-                measure_size(size, self.model(name, size), self.lengths, self.segment)
-                for size in self.sizes(name)
-            )
-            return Memory(name, one.label, one.family, one.sized_by, tuple(sizes))
+        one = Contestant(name)
+        sizes = (
+            measure_size(size, self.model(name, size), self.lengths, self.segment)
+            for size in self.sizes(name)
+        )
+        return Memory(name, label(name), one.family, one.sized_by, tuple(sizes))
 
+    def _begun(self) -> RetentionResult:
+        """The result before anything is known, with the shipped one if it is asked for."""
         sizes = sum(len(self.sizes(name)) for name in self.memories)
         swept = len(self.memories) * (len(self.learning_rates) - 1)
+        beside: dict[str, Any] = {}
+        if self.beside_shipped:
+            found = load("retention")
+            beside = {"shipped": found.result, "shipped_on": f"{found.made.date:%Y-%m-%d}"}
         return RetentionResult(
             **self.some("values", "pairs", "length", "episodes"),
             age_pairs=self.asked().pairs,
             planned=sizes * self.seeds + swept,
-            memories=tuple(memory(name) for name in self.memories),
+            memories=(),
             trials=(),
+            **beside,
         )

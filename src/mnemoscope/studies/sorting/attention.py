@@ -37,20 +37,24 @@ def measure_attention(
         return None
     batch = task.batch(0, rows, seed=0, split="valid")
     tokens = torch.from_numpy(batch.tokens)
-    stream, answers = tokens[:, : task.length], tokens[:, task.length :]
+    # Answers are given in the segment in which the stream ends, behind its last tokens.
+    rest = task.length % segment
+    stream, ending = torch.split(tokens, [task.length - rest, rest + task.symbols], 1)
     ages = -(-task.length // segment)
     state: StreamState | None = None
     before: list[list[Tensor]] = []  # of every segment, the mass (R, K) in each layer's signal
-    for part in torch.split(stream, segment, 1):
+    for part in torch.split(stream, segment, 1) if stream.shape[1] else ():
         with capture(model, SITES) as seen:
             state = model(part, state).state
         before.append([_mass(one) for one in _densities(model, seen)])
+    if state is None:  # a stream within one segment: there is no memory to attend to
+        return None
     with capture(model, SITES) as seen:
-        model(answers, state)
-    assert state is not None
-    densities, writes = _densities(model, seen), _writes(state)
+        model(ending, state)
+    densities, writes = [one[:, :, rest:] for one in _densities(model, seen)], _writes(state)
     if not densities or not writes:
-        return Attention(tuple(_queue_ages(model, seen, state, segment, ages).tolist()), (), (), ())
+        by_age = _queue_ages(model, seen, state, segment, ages, rest)
+        return Attention(tuple(by_age.tolist()), (), (), ())
     assert isinstance(model.config, Infinite)
     of_layers = [list(column) for column in zip(*before, strict=True)]
     by_age = np.mean(
@@ -78,7 +82,7 @@ def _densities(model: SequenceModel, seen: Seen) -> list[Tensor]:
 def _mass(densities: Tensor) -> Tensor:
     """Attention that each part of a signal gets from all heads and queries, (R, K)."""
     mean, variance = densities.unbind(-1)
-    return masses("gaussian", mean, variance, BINS, None)
+    return masses("gaussian", mean, variance, BINS, None, "unit")
 
 
 def _writes(state: StreamState) -> int:
@@ -98,20 +102,23 @@ def _signal_ages(
 
 
 def _queue_ages(
-    model: SequenceModel, seen: Seen, state: StreamState, segment: int, ages: int
+    model: SequenceModel, seen: Seen, state: StreamState, segment: int, ages: int, rest: int
 ) -> Floats:
-    """Attention by age over the last tokens and the compressed vectors behind them."""
+    """Attention by age over the last tokens and the compressed vectors behind them.
+
+    The last ``rest`` tokens of the stream are in the segment of the answers.
+    """
     rate = getattr(model.config, "rate", 1)
     shares = []
     for number, layer in enumerate(state.layers):
         assert isinstance(layer, LayerState)
-        read = layer.cache.length
+        read = layer.cache.length + rest
         age = torch.arange(read, 0, -1, dtype=torch.float64) - 0.5
         if layer.compressed is not None:
             # What left the queue was squeezed, the newest into the newest slot.
             slots = torch.arange(layer.compressed.length, 0, -1, dtype=torch.float64)
             age = torch.cat((read + rate * (slots - 0.5), age))
-        mass = seen[WEIGHTS.format(number)].sum((1, 2))[:, : len(age)]
+        mass = seen[WEIGHTS.format(number)][:, :, rest:].sum((1, 2))[:, : len(age)]
         shares.append(_shares(mass, age.expand(len(mass), -1), segment, ages))
     found: Floats = np.mean(shares, axis=0)
     return found

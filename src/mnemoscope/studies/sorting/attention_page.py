@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mnemoscope.core.arrays import Floats
+from mnemoscope.lenses.lens import records
 from mnemoscope.plots.figure import Reference, heatmap, lines
 from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.sentences import all_banded
@@ -33,6 +34,13 @@ def attention_sections(result: SortingResult) -> list[Section]:
     if not seen:
         return []
     sections = [_by_age(seen, without, result.segment)]
+    afar = {
+        facts.label: [one.afar for one in result.examined(model, trained) if one.afar is not None]
+        for model, facts in result.models.items()
+    }
+    afar = {name: seeds for name, seeds in afar.items() if seeds}
+    if afar and result.tested[-1] > trained:
+        sections.append(_afar(afar, result, trained))
     signals = {name: seeds for name, seeds in seen.items() if all(one.mu for one in seeds)}
     if signals:
         sections.append(_densities(signals))
@@ -76,6 +84,41 @@ def _by_age(seen: dict[str, list[Attention]], without: list[str], segment: int) 
     )
 
 
+def _afar(seen: dict[str, list[Attention]], result: SortingResult, trained: int) -> Section:
+    """Whether what was learnt at one length still looks at all of a longer stream."""
+    longest = result.tested[-1]
+    shares = {name: np.array([one.by_age for one in seeds]) for name, seeds in seen.items()}
+    count = next(iter(shares.values())).shape[1]
+    series, rows = all_banded(result.segment * (np.arange(count) + 0.5), shares, ("age", "share"))
+    # What is older than any token was in training.
+    new = -(-trained // result.segment)
+    beyond = {name: one[:, new:].sum(1).mean() for name, one in shares.items()}
+    told = ", ".join(f"{name} {share:.0%}" for name, share in beyond.items())
+    return Section(
+        "Where attention goes in longer streams",
+        [
+            f"The same at {longest} tokens, of which the oldest {1 - trained / longest:.0%} are "
+            "older than anything was in training. Even attention would give them that share; they "
+            f"get: {told}. With τ fixed a place in the signal stands for an age, so densities that "
+            "learnt to take in all ages of training take in no others; with equal shares it stands "
+            "for a share of the stream, and densities that take in all of a short one take in all "
+            "of a long one.",
+            Figure(
+                "Attention by age in a longer stream",
+                lines(
+                    series,
+                    "age (tokens before the question)",
+                    "share of attention",
+                    references=[Reference(1 / count, "even")],
+                    log_x=True,
+                ),
+                f"As above, after {longest} tokens; trained at {trained}.",
+                rows,
+            ),
+        ],
+    )
+
+
 def _densities(signals: dict[str, list[Attention]]) -> Section:
     mu = {name: np.array([one.mu for one in seeds]) for name, seeds in signals.items()}
     sigma = {name: np.array([one.sigma for one in seeds]) for name, seeds in signals.items()}
@@ -105,9 +148,9 @@ def _histogram(
 
 
 def _over_time(written: Floats) -> Section:
-    newest_first = written.T[::-1]  # (PARTS, writes)
+    newest_first, writes = written.T[::-1], range(len(written))  # (PARTS, writes)
     positions = [f"{(part + 0.5) / PARTS:.2f}" for part in reversed(range(PARTS))]
-    writes = [str(number) for number in range(len(written))]
+    axes = {"position": [float(at) for at in positions], "write": writes}
     return Section(
         "What sticks",
         [
@@ -120,11 +163,7 @@ def _over_time(written: Floats) -> Section:
                 heatmap(newest_first, writes, positions, "write", "position in signal", "share"),
                 "Columns: writes, one per segment. Rows: parts of the signal, the newest at the "
                 "top. Colour: share of the attention since the last write.",
-                [
-                    {"write": int(write), "position": float(at), "share": float(share)}
-                    for at, row in zip(positions, newest_first, strict=True)
-                    for write, share in zip(writes, row, strict=True)
-                ],
+                records(axes, {"share": newest_first}),
             ),
         ],
     )

@@ -14,7 +14,7 @@ from mnemoscope.models.generation import generate
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.studies.sorting.attention import measure_attention
 from mnemoscope.studies.sorting.oracles import TEST_SEED
-from mnemoscope.studies.sorting.result import ROWS, Examined
+from mnemoscope.studies.sorting.result import ROWS, Examined, Sweep
 from mnemoscope.training.evaluate import evaluate
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
@@ -35,12 +35,20 @@ def examine(folder: Path, lengths: Sequence[int], episodes: int, segment: int) -
         score = evaluate(model, test, batches=batches, size=size, seed=TEST_SEED, segment=segment)
         forced.append(score.accuracy)
         free.append(free_running(model, test, batches, size, segment))
+    plain = run.model()
+    afar = Sorting.make(symbols=task.symbols, length=lengths[-1])
     return Examined(
         tuple(forced),
         tuple(free),
-        measure_attention(run.model(), task, ROWS, segment),
+        measure_attention(plain, task, ROWS, segment),
         run.seconds,
+        measure_attention(plain, afar, ROWS, segment),
     )
+
+
+def examine_sweep(folder: Path) -> Sweep:
+    """What a training that tried a rate came to, on the held-out streams of its own seed."""
+    return Sweep(Run.open(folder).valid_loss)
 
 
 def free_running(
@@ -57,7 +65,7 @@ def free_running(
         state = None
         with torch.no_grad():
             for part in before:
-                state = model(part, state).state
+                state = model.prefill(part, state)
         said = generate(model, last, task.symbols, state=state, temperature=0).tokens
         right += int((said == answer).sum())
         asked += answer.numel()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mnemoscope.data.sorting import Sorting
@@ -15,8 +17,18 @@ def chance(symbols: int) -> float:
     return sum(1 / left for left in range(1, symbols + 1)) / symbols
 
 
-def counting_oracle(task: Sorting, tokens: int, episodes: int) -> float:
-    """Teacher-forced accuracy of one who counts the last ``tokens`` tokens exactly.
+def in_sight(task: Sorting, cached: int, segment: int) -> list[int]:
+    """How many of the last tokens of the stream attention over a cache takes in, answer by answer.
+
+    A segment attends to itself and to the ``cached`` tokens before it. A stream that ends with a
+    segment leaves the cache alone, one that ends inside a segment the beginning of that as well.
+    """
+    begins = [(task.length + answer) // segment * segment for answer in range(task.symbols)]
+    return [min(task.length, max(0, task.length - begin + cached)) for begin in begins]
+
+
+def counting_oracle(task: Sorting, tokens: Sequence[int], episodes: int) -> float:
+    """Teacher-forced accuracy of one who counts the last ``tokens`` exactly, for every answer.
 
     It knows which symbols were named already and names the most frequent of the others; of equals
     the one with the lower id, since counts do not tell which was seen first.
@@ -25,8 +37,11 @@ def counting_oracle(task: Sorting, tokens: int, episodes: int) -> float:
     shown, answer = batch.tokens[:, : task.length], batch.targets[:, task.length :]
     right = 0
     for row in range(episodes):
-        counts = np.bincount(shown[row, -tokens:], minlength=task.symbols).astype(float)
-        for correct in answer[row]:
+        named: list[int] = []
+        for count, correct in zip(tokens, answer[row], strict=True):
+            last = shown[row, task.length - count :]
+            counts = np.bincount(last, minlength=task.symbols)
+            counts[named] = -1
             right += int(counts.argmax() == correct)
-            counts[correct] = -1
+            named.append(correct)
     return right / answer.size

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from mnemoscope.plots.figure import Reference, Region, Series, lines
-from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.sentences import SIGNS, all_banded, ranked
+from mnemoscope.lenses.lens import records
+from mnemoscope.plots.figure import Plot, Reference, Region, Series, lines
+from mnemoscope.report.claims import claims_table
+from mnemoscope.report.document import Cell, Figure, Section, Table, finding
+from mnemoscope.studies.sentences import all_banded, mean_or_none, ranked, signs
+from mnemoscope.studies.sorting.ablation_page import (
+    ablation_figure,
+    ablation_sections,
+    training_sections,
+    turned,
+)
 from mnemoscope.studies.sorting.attention_page import attention_sections
+from mnemoscope.studies.sorting.claims import (
+    LEAST,
+    asked_at,
+    claims_of,
+    findings,
+    gates_of,
+    shape_claims,
+)
 from mnemoscope.studies.sorting.result import SortingResult, Way
 
 WAYS: dict[Way, tuple[str, str]] = {
@@ -23,56 +40,53 @@ EQUAL = 1.1
 
 def page(result: SortingResult) -> list[Section]:
     """Build the sections of the page."""
-    return [_accuracy(result), _states(result), *attention_sections(result)]
-
-
-def _accuracy(result: SortingResult) -> Section:
-    words: list[str] = []
-    for trained in result.trained:
-        at = max(
-            (length for length in result.tested if length <= trained), default=result.tested[0]
-        )
-        words.append(
-            f"Trained on streams of {trained} tokens, told the right symbols so far, at {at}: "
-            f"{ranked(result.scores_at(trained, at))}."
-        )
-        if result.tested[-1] > at:
-            words.append(
-                f"The same models after {result.tested[-1]}: "
-                f"{ranked(result.scores_at(trained, result.tested[-1]))}."
-            )
-        words.append(_against_counting(result, trained, at))
-    words.append(SIGNS)
-    figures = [_by_length(result, trained, way) for trained in result.trained for way in WAYS]
+    lead, *figures = [
+        _by_length(result, trained, way) for trained in result.trained for way in WAYS
+    ]
     if len(result.trained) > 1:
-        figures.insert(0, _at_own_length(result))
-    return Section("What was seen", [*words, *figures])
+        lead, figures = _at_own_length(result), [lead, *figures]
+    if turned(result):
+        lead, figures = ablation_figure(result), [lead, *figures]
+    return [
+        finding(*findings(result), figure=lead),
+        Section("Asked in other ways", figures),
+        *training_sections(result),
+        *ablation_sections(result),
+        _states(result),
+        *attention_sections(result),
+        _claimed(result),
+    ]
 
 
-def _against_counting(result: SortingResult, trained: int, length: int) -> str:
-    level = result.counting_window[result.tested.index(length)]
-    values = result.scores_at(trained, length)
-    beat = [name for name, seeds in values.items() if seeds.min() > level]
-    others = [name for name in values if name not in beat]
-    if not beat:
-        return (
-            f"Nobody beats, with all seeds, one who counts the last {result.window} tokens "
-            f"exactly ({level:.2f}): nothing shows that more than that is remembered."
+def _claimed(result: SortingResult) -> Section:
+    words: list[str | Table] = [
+        "A model passes if each of its trainings is, at the trained length, as good as exact "
+        f"counting of the tokens that its own cache and segment hold, to {LEAST}, or, without a "
+        "cache, better than guessing; of others no order is claimed. "
+        f"{signs(LEAST, 'of the answers')}"
+    ]
+    for trained in result.trained:
+        gates, at = gates_of(result, trained), asked_at(result, trained)
+        failed = [name for name, gate in gates.items() if not gate.passed]
+        lengths = dict.fromkeys((at, max(at, result.tested[-1])))
+        claims = [
+            *claims_of(result, trained, gates, lengths),
+            *shape_claims(result, trained, gates),
+        ]
+        words.append(claims_table(f"What is claimed, trained at {trained}", claims))
+        orders = {
+            length: ranked(result.scores_at(trained, length), least=LEAST, failed=failed)
+            for length in lengths
+        }
+        told = "; ".join(f"after {length} tokens: {order}" for length, order in orders.items())
+        words.append(
+            f"Trained on streams of {trained} tokens, told the right symbols so far, {told}."
         )
-    rest = f" {_list(others)} did not." if others else ""
-    return (
-        f"{_list(beat)} answered better than one who counts the last {result.window} tokens "
-        f"exactly ({level:.2f}), so they remember more than that.{rest}"
-    )
-
-
-def _list(names: Sequence[str]) -> str:
-    quoted = [f"“{name}”" for name in names]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+    return Section("What is claimed, and who before whom", words)
 
 
 def _by_length(result: SortingResult, trained: int, way: Way) -> Figure:
-    tested, window = result.tested, result.window
+    tested = result.tested
     scores = {
         facts.label: result.scores(model, trained, way) for model, facts in result.models.items()
     }
@@ -84,14 +98,13 @@ def _by_length(result: SortingResult, trained: int, way: Way) -> Figure:
     if way == "forced":
         counting = {
             "counts all": result.counting_all,
-            f"counts the last {window}": result.counting_window,
+            f"counts the last {result.window_name}": result.counting_window,
         }
         for name, values in counting.items():
             series.append(Series(name, tested, values))
-            rows += [
-                {"model": name, "seed": None, "length": length, "accuracy": value}
-                for length, value in zip(tested, values, strict=True)
-            ]
+            rows += records(
+                {"model": [name], "seed": [None], "length": tested}, {"accuracy": values}
+            )
         references = [Reference(result.chance, "chance")]
         caption += (
             " “counts …” are not models: they know the exact counts of that many tokens, but not "
@@ -100,18 +113,20 @@ def _by_length(result: SortingResult, trained: int, way: Way) -> Figure:
     inside = Region(tested[0], trained, "up to the trained length")
     return Figure(
         f"{title}, trained at {trained}",
-        lines(
+        _drawn(
             series,
-            "tokens in the stream",
-            "symbols named in their place",
             references=references,
             region=inside if tested[0] < trained else None,
             log_x=True,
-            y_range=(0, 1.03),
         ),
         caption,
         rows,
     )
+
+
+def _drawn(series: Sequence[Series], **how: Any) -> Plot:
+    titles = "tokens in the stream", "symbols named in their place"
+    return lines(series, *titles, y_range=(0, 1.03), **how)
 
 
 def _at_own_length(result: SortingResult) -> Figure:
@@ -122,13 +137,7 @@ def _at_own_length(result: SortingResult) -> Figure:
     series, rows = all_banded(lengths, scores, COLUMNS)
     return Figure(
         "Every model at the length it was trained on",
-        lines(
-            series,
-            "tokens in the stream",
-            "symbols named in their place",
-            references=[Reference(result.chance, "chance")],
-            y_range=(0, 1.03),
-        ),
+        _drawn(series, references=[Reference(result.chance, "chance")]),
         "Teacher-forced. A training of its own at every length. Band: lowest to highest seed.",
         rows,
     )
@@ -139,8 +148,7 @@ def _states(result: SortingResult) -> Section:
     accuracy = result.scores_at(trained, longest)
     rows: list[list[Cell]] = []
     for model, facts in result.models.items():
-        seconds = [one.seconds for one in result.examined(model, trained)]
-        time = float(np.mean(seconds)) if seconds else None
+        time = mean_or_none([one.seconds for one in result.examined(model, trained)])
         mean = float(accuracy[facts.label].mean())
         rows.append([facts.label, facts.parameters, facts.state_bytes, mean, time])
     sizes = [facts.state_bytes for facts in result.models.values()]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from mnemoscope.core.arrays import Floats
+from mnemoscope.studies.sentences import spread
 from mnemoscope.studies.study import Diverged
 
 # Given the right symbols so far, or reading its own answers.
@@ -42,13 +44,42 @@ class Attention:
 class Examined:
     """A trained model: its accuracy at every length tested, and where its attention goes.
 
-    Attention is None for a memory that has no attention weights by age.
+    Attention is None for a memory that has no attention weights by age; ``afar`` is the same after
+    the longest stream tested, None also in older results.
     """
 
     forced: tuple[float, ...]
     free: tuple[float, ...]
     attention: Attention | None
     seconds: float
+    afar: Attention | None = None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a training that tried a rate came to: its loss on held-out streams."""
+
+    loss: float
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A rate that was tried for a model, and how that ended."""
+
+    model: str
+    lr: float
+    outcome: Sweep | Diverged
+
+    @property
+    def loss(self) -> float:
+        """On held-out streams; of one that diverged infinite."""
+        return self.outcome.loss if isinstance(self.outcome, Sweep) else float("inf")
+
+
+def best_rate(swept: Sequence[Swept], model: str) -> float | None:
+    """The rate with the lowest loss, None where nothing was swept."""
+    tried = [one for one in swept if one.model == model]
+    return min(tried, key=lambda one: one.loss).lr if tried else None
 
 
 @dataclass(frozen=True)
@@ -64,16 +95,31 @@ class SortingTrial:
 
 @dataclass(frozen=True)
 class SortingModel:
-    """What does not depend on the training; bytes are of one stream, after the longest test."""
+    """What does not depend on the training; bytes are of one stream, after the longest test.
+
+    counting  accuracy, by length tested, of exact counting of the tokens that the model's own cache
+              and segment take in; empty for a memory without a cache, and in older results
+    lr        the rate it was trained with; None in older results, which had one for all
+    knob      what of the ∞-former was changed, where that is what it is for
+    """
 
     label: str
     parameters: int
     state_bytes: int
+    counting: tuple[float, ...] = ()
+    lr: float | None = None
+    knob: str = ""
 
 
 @dataclass(frozen=True)
 class SortingResult:
-    """All models at all lengths; what exact counting gives is by length tested."""
+    """All models at all lengths; what exact counting gives is by length tested.
+
+    windows  tokens that attention over as many as are carried takes in at the first answer, by
+             length tested; in older results it was one number, ``window``
+    swept    what was tried to choose the rates, on streams and a seed of its own; steps of these
+             trainings and of the others, and shorter lengths that all began with: not in older ones
+    """
 
     trained: tuple[int, ...]
     tested: tuple[int, ...]
@@ -84,6 +130,17 @@ class SortingResult:
     counting_window: tuple[float, ...]
     models: dict[str, SortingModel]
     trials: tuple[SortingTrial, ...]
+    windows: tuple[int, ...] = ()
+    swept: tuple[Swept, ...] = ()
+    steps: int = 0
+    sweep_steps: int = 0
+    curriculum: tuple[int, ...] = ()
+    curriculum_steps: int = 0
+
+    @property
+    def window_name(self) -> str:
+        """How many of the last tokens the window has, over the lengths tested."""
+        return spread(self.windows or (self.window,))
 
     def outcomes(self, model: str, trained: int) -> list[Examined | Diverged]:
         """What became of the seeds of one model."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mnemoscope.data.parallel import read_pairs
 from mnemoscope.data.translation import Translation
 from mnemoscope.lenses.alignment.lens import Alignment
 from mnemoscope.lenses.reach.lens import Reach
@@ -41,27 +42,34 @@ def score(folder: Path, ends: Sequence[int], tested: int, beam: int, tokenize: s
         wrong, _ = scores.bleu([*texts[1:], texts[0]], inside, tokenize)
         sources = [one.source for one in inside[::8]]
         carried = sum(map(translator.carried, sources)) / len(sources)
-        lengths.append(LengthGroup(words, count, bleu.score, bleu.spread, wrong.score, carried))
+        lengths.append(LengthGroup(words, count, bleu.value, bleu.spread, wrong.value, carried))
     return Scored(
-        bleu=found.bleu.score,
+        bleu=found.bleu.value,
         spread=found.bleu.spread,
         chrf=found.chrf,
         loss=found.loss,
         signatures=found.signatures,
         lengths=tuple(lengths),
-        said=tuple(best[0].text for best in translator([e.source for e in examples(task, tested)])),
         valid_loss=run.valid_loss,
         seconds=run.seconds,
     )
 
 
-def examples(task: Translation, tested: int) -> tuple[Example, ...]:
-    """A few sentences of the test part, short ones first."""
+def examples(task: Translation, tested: int, own: str | None) -> tuple[Example, ...]:
+    """The user's own sentences, or a few of the test part, short ones first."""
+    if own is not None:
+        return tuple(Example(one.source, one.target) for one in read_pairs(own))
     asked = sorted(scores.gather(task.pairs("test"), tested), key=lambda one: one.words)
     count = min(EXAMPLES, len(asked))
     # The very longest are few; the last one shown is at nine tenths of all.
     shown = [asked[number * len(asked) * 9 // (10 * count)] for number in range(count)]
     return tuple(Example(one.source, one.references[0]) for one in shown)
+
+
+def say(folder: Path, shown: Sequence[Example]) -> tuple[str, ...]:
+    """What a trained translator makes of the sources."""
+    found = Run.open(folder).translator()([example.source for example in shown])
+    return tuple(best[0].text for best in found)
 
 
 def cross_attention(folder: Path, shown: Sequence[Example]) -> CrossAttention | None:

@@ -7,26 +7,37 @@ from dataclasses import asdict
 import numpy as np
 
 from mnemoscope.core.registry import TRANSLATORS
+from mnemoscope.lenses.lens import Records, records
 from mnemoscope.plots.figure import Series, heatmap, lines
-from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.sentences import band
+from mnemoscope.report.document import Cell, Figure, Section, Table, finding
+from mnemoscope.studies.sentences import band, gated
 from mnemoscope.studies.study import Diverged, label
 from mnemoscope.studies.translation.result import (
     CrossAttention,
     Dependence,
     TranslationResult,
 )
-from mnemoscope.studies.translation.sentences import bands, falls, ranking, rates
+from mnemoscope.studies.translation.sentences import (
+    LEAST,
+    bands,
+    falls,
+    findings,
+    gate,
+    ranking,
+    rates,
+)
 
 
 def page(result: TranslationResult) -> list[Section]:
     """Say and draw what was seen."""
     return [
-        _lengths(result),
+        finding(*findings(result), figure=_by_length(result)),
+        _tested(result),
         _states(result),
         _cross_attention(result),
         *([] if result.dependence is None else [_dependence(result.dependence)]),
         _examples(result),
+        _order(result),
         _rates(result),
     ]
 
@@ -42,41 +53,59 @@ def _y_range(result: TranslationResult) -> tuple[float, float]:
     return 0, 1.05 * max(float(result.bleu(model).max()) for model in result.present)
 
 
-def _lengths(result: TranslationResult) -> Section:
+def _by_length(result: TranslationResult) -> Figure:
     words = result.words
     series = [_series(result, model, words) for model in result.present]
-    best = max(result.present, key=lambda model: result.bleu(model).mean(0).mean())
-    wrong = [[group.wrong for group in one.lengths] for one in result.scored(best).values()]
-    control = Series(f"{label(best)}, wrong sentence", words, np.mean(wrong, 0), style=6)
+    best = _best(result)
+    control = Series(f"{label(best)}, wrong sentence", words, result.wrong(best), style=6)
+    return Figure(
+        "BLEU against source length",
+        lines([*series, control], "words in the source", "BLEU", y_range=_y_range(result)),
+        f"BLEU of the test part by length of the source. {bands(result)} Wrong sentence: the "
+        "control, translations held against the references of another sentence of like length.",
+        [
+            {"model": label(model), "seed": seed, **asdict(group)}
+            for model in result.present
+            for seed, one in result.scored(model).items()
+            for group in one.lengths
+        ],
+    )
+
+
+def _best(result: TranslationResult) -> str:
+    return max(result.present, key=lambda model: result.bleu(model).mean(0).mean())
+
+
+def _tested(result: TranslationResult) -> Section:
     source = "a made-up language pair" if result.corpus is None else "the corpus given"
+    out = f" ({result.overlap} pairs were left out for that)" if result.overlap else ""
     return Section(
-        "BLEU against length",
+        "The whole test part",
         [
             f"All models learnt from {result.pairs['train']} pairs of {source}; no source sentence "
-            f"of the test part was among them. Shortest sentences ({words[0]:.0f} words): "
-            f"{ranking(result, 0)}. Longest ({words[-1]:.0f} words): "
-            f"{ranking(result, len(words) - 1)}. Here > means that the bands are apart.",
-            falls(result),
-            Figure(
-                "BLEU against source length",
-                lines([*series, control], "words in the source", "BLEU", y_range=_y_range(result)),
-                f"BLEU of the test part by length of the source. {bands(result)} Wrong sentence: "
-                "the control, translations held against the references of another sentence of "
-                "like length.",
-                [
-                    {"model": label(model), "seed": seed, **asdict(group)}
-                    for model in result.present
-                    for seed, one in result.scored(model).items()
-                    for group in one.lengths
-                ],
-            ),
+            f"of the test part was among them{out}.",
             Table(
                 "The whole test part",
                 ["model", "parameters", "BLEU", "chrF", "loss", "training s"],
                 [_whole(result, model) for model in result.present],
                 "Mean over seeds, lowest to highest in brackets. Loss: nats per target token. "
-                f"Signatures: {'; '.join(result.first(best).signatures)}.",
+                f"Signatures: {'; '.join(result.first(_best(result)).signatures)}.",
             ),
+        ],
+    )
+
+
+def _order(result: TranslationResult) -> Section:
+    words = result.words
+    passed, gates = gated({label(model): gate(result, model) for model in result.present})
+    return Section(
+        "Who before whom",
+        [
+            gates,
+            f"Shortest sentences ({words[0]:.0f} words): {ranking(result, 0, passed)}. Longest "
+            f"({words[-1]:.0f} words): {ranking(result, len(words) - 1, passed)}. Here > means "
+            f"that the bands are at least {LEAST:g} apart.",
+            falls(result),
         ],
     )
 
@@ -159,12 +188,10 @@ def _cross_attention(result: TranslationResult) -> Section:
     return Section("Where it looks", parts)
 
 
-def _weights(seen: CrossAttention) -> list[dict[str, Cell]]:
-    return [
-        {"said": said, "position": t, "source": token, "source position": s, "weight": value}
-        for t, (said, row) in enumerate(zip(seen.target, seen.weights, strict=True))
-        for s, (token, value) in enumerate(zip(seen.source, row, strict=True))
-    ]
+def _weights(seen: CrossAttention) -> Records:
+    places = {"position": range(len(seen.target)), "source position": range(len(seen.source))}
+    said = np.array(seen.target)[:, None]
+    return records(places, {"said": said, "source": seen.source, "weight": seen.weights})
 
 
 def _dependence(seen: Dependence) -> Section:
@@ -202,7 +229,7 @@ def _dependence(seen: Dependence) -> Section:
 
 
 def _examples(result: TranslationResult) -> Section:
-    said = [result.first(model).said for model in result.present]
+    said = [result.said.get(model) or result.first(model).said for model in result.present]
     return Section(
         "Read for yourself",
         [
@@ -213,7 +240,7 @@ def _examples(result: TranslationResult) -> Section:
                     [example.source, example.reference, *texts]
                     for example, *texts in zip(result.examples, *said, strict=True)
                 ],
-                "Sentences of the test part, evenly by length, beam of 4, as they came.",
+                "Beam of 4, as they came; the first seed of each model.",
             )
         ],
     )

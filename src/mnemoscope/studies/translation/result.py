@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,8 +40,8 @@ class Scored:
 
     loss        cross-entropy per target token, in nats
     signatures  how sacreBLEU counted
-    said        its translations of the examples
     seconds     of training
+    said        its translations of the examples, in results of version 0.1
     """
 
     bleu: float
@@ -51,9 +50,9 @@ class Scored:
     loss: float
     signatures: tuple[str, ...]
     lengths: tuple[LengthGroup, ...]
-    said: tuple[str, ...]
     valid_loss: float
     seconds: float
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,9 +116,10 @@ class TranslationResult:
 
     pairs             how many there are, by part
     models, trials    in the order in which they were asked for
-    examples          short sentences first
+    examples, said    sentences, short ones first, and what the first seed of a model makes of them
     cross_attention   of the first seed, by model; those without any are missing
     dependence        of the first model whose decoder has self-attention
+    overlap           pairs left out since files given for validation or test have their source
     """
 
     corpus: str | None
@@ -129,6 +129,8 @@ class TranslationResult:
     examples: tuple[Example, ...]
     cross_attention: dict[str, CrossAttention]
     dependence: Dependence | None
+    overlap: int = 0
+    said: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def scored(self, model: str) -> dict[int, Scored]:
         """By seed: the trainings of a model at its chosen learning rate that did not diverge."""
@@ -158,6 +160,11 @@ class TranslationResult:
         """Trainings of the model that has fewest."""
         return min(len(self.scored(model)) for model in self.present)
 
+    def wrong(self, model: str) -> Floats:
+        """BLEU against the references of other sentences by group of lengths, mean of seeds."""
+        found = [[group.wrong for group in one.lengths] for one in self.scored(model).values()]
+        return np.asarray(np.mean(found, 0))
+
     def bleu(self, model: str) -> Floats:
         """BLEU by group of lengths, (values, groups): mean, lowest and highest make the band.
 
@@ -170,13 +177,3 @@ class TranslationResult:
         mean = values.mean(0)
         spread = np.array([[group.spread for group in groups] for groups in found]).max(0)
         return np.array([mean - spread, mean, mean + spread])
-
-
-def best_rate(trials: Iterable[Trained], model: str) -> float:
-    """The learning rate with the lowest validation loss of the first seed."""
-    tried = {
-        one.lr: float("inf") if one.valid_loss is None else one.valid_loss
-        for one in trials
-        if one.model == model and one.seed == 0
-    }
-    return min(tried, key=lambda rate: tried[rate])

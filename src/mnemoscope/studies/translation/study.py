@@ -7,28 +7,23 @@ model on validation data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.config import DISTINCT, Increasing
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES, TRANSLATOR_NAMES, find
 from mnemoscope.data.translation import Translation
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.pairs import PairsStudy
-from mnemoscope.studies.study import Sized
+from mnemoscope.studies.study import Diverged, Sized, Steps
 from mnemoscope.studies.translation.page import page
-from mnemoscope.studies.translation.result import (
-    Scored,
-    Trained,
-    TranslationResult,
-    best_rate,
-)
-from mnemoscope.studies.trials import Trial, home_of, run_trials
+from mnemoscope.studies.translation.result import Scored, Trained, TranslationResult
+from mnemoscope.studies.trials import Trial, home_of, run_trials, sweep_then_seeds
 from mnemoscope.training.config import RunConfig
 
 
@@ -51,6 +46,7 @@ class TranslationStudy(PairsStudy):
         },
     }  # fmt: skip
 
+    steps: Steps = 1500
     models: Annotated[tuple[str, ...], TRANSLATOR_NAMES, DISTINCT] = Field(
         ("vector", "bahdanau", "encoder_decoder"),
         min_length=1,
@@ -63,25 +59,23 @@ class TranslationStudy(PairsStudy):
     learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (3e-3, 6e-3), min_length=1, description="tried with the first seed of every model"
     )
-    steps: int = Field(1500, ge=1, description="optimiser steps per model")
     batch: int = Field(24, ge=1, description="sentences of mean length per step")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability spread over all")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     seeds: int = Field(3, ge=1, description="trainings per model at its best learning rate")
-    ends: Annotated[tuple[int, ...], DISTINCT] = Field(
+    ends: Increasing = Field(
         (6, 9, 12, 15, 18, 22), description="words at which groups of source lengths end"
     )
     tested: int = Field(600, ge=1, description="most source sentences of the test part")
     beam: int = Field(1, ge=1, description="hypotheses kept in decoding")
+    shown: str | None = Field(
+        None,
+        description="pairs of your own that the page shows, given as corpus is; none = some of the "
+        "test part",
+    )
     tokenize: Literal["13a", "intl", "char", "zh", "none"] = Field(
         "13a", description="how sacreBLEU parts words"
     )
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if list(self.ends) != sorted(set(self.ends)) or (self.ends and self.ends[0] < 1):
-            raise ValueError("ends must be increasing numbers of words, at least 1")
-        return self
 
     def run(self, folder: Path, jobs: int) -> TranslationResult:
         """Train each model at every rate, then at its best one with the other seeds; score all."""
@@ -98,22 +92,18 @@ class TranslationStudy(PairsStudy):
         }
         examine = partial(measure.score, **self.some("ends", "tested", "beam", "tokenize"))
 
-        def train(wanted: Iterable[tuple[str, float, int]]) -> list[Trained]:
-            trials = {
-                one: Trial("{}-lr{:g}-seed{}".format(*one), self._run(task, configs, *one))
-                for one in wanted
-            }
-            found = run_trials(
-                list(trials.values()), runs, examine, jobs, "translation", kind=Scored
-            )
-            return [
-                Trained(*one, trial.name, outcome)
-                for (one, trial), outcome in zip(trials.items(), found, strict=True)
-            ]
+        def trial(*one: Any) -> Trial:
+            return Trial("{}-lr{:g}-seed{}".format(*one), self._run(task, configs, *one))
 
-        rows = train((name, rate, 0) for name in self.models for rate in self.learning_rates)
-        best = {name: best_rate(rows, name) for name in self.models}
-        rows += train((name, best[name], s) for name in self.models for s in range(1, self.seeds))
+        def train(trials: list[Trial], later: list[Trial] | None) -> list[Scored | Diverged]:
+            return run_trials(trials, runs, examine, jobs, "translation", kind=Scored, later=later)
+
+        def valid_loss(one: Scored | Diverged) -> float:
+            return math.inf if isinstance(one, Diverged) else one.valid_loss
+
+        tried = self.learning_rates, self.seeds
+        found, best = sweep_then_seeds(self.models, *tried, trial, train, valid_loss)
+        rows = [Trained(*key, trial(*key).name, outcome) for key, outcome in found.items()]
         # The first seed of every model that has one that did not diverge.
         first = {
             one.model: home_of(runs, one.run)
@@ -122,7 +112,7 @@ class TranslationStudy(PairsStudy):
         }
         if not first:
             raise UserError("every training diverged: try lower learning_rates")
-        shown = measure.examples(task, self.tested)
+        shown = measure.examples(task, self.tested, self.shown)
         maps = {
             name: measure.cross_attention(first[name], shown)
             for name in self.models
@@ -138,8 +128,10 @@ class TranslationStudy(PairsStudy):
             },
             trials=tuple(rows),
             examples=shown,
+            said={name: measure.say(home, shown) for name, home in first.items()},
             cross_attention={name: one for name, one in maps.items() if one is not None},
             dependence=measure.dependence(first[masked[0]], shown) if masked else None,
+            overlap=task.overlap,
         )
 
     def _shape(self, name: str) -> dict[str, Any]:

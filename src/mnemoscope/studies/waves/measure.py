@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mnemoscope.data.documents import read_documents
+from mnemoscope.lenses.heads.summary import DRAWN, short
 from mnemoscope.lenses.waves.lens import Waves
-from mnemoscope.lenses.waves.summary import WavesSummary, brief, summary
+from mnemoscope.lenses.waves.summary import WavesSummary, brief, summary, tried
 from mnemoscope.open import open_reader
-from mnemoscope.studies.waves.result import Checkpoint, Examined
+from mnemoscope.studies.waves.result import QUERIES, Checkpoint, Ending, Examined
 from mnemoscope.training import checkpoint
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
@@ -43,10 +44,18 @@ def examine(folder: Path, texts: int) -> Examined:
         model.load_state_dict(weights[step])
         lens = Waves(length=task.length, texts=texts, window=task.length // 2, filtered=texts)
         lens.observe(model, tokens, batch=25, silent=True)
-        waves = brief(lens.spectrum.result(), lens.heads.result())
-        found.append(Checkpoint(step=step, loss=losses.get(step), **waves))
+        spectrum, heads = lens.spectrum.result(), lens.heads.result()
+        found.append(
+            Checkpoint(
+                step=step,
+                loss=losses.get(step),
+                queries=short(spectrum.power[spectrum.sites.index(QUERIES)], DRAWN),
+                attention=short(heads.measured[heads.strongest(1)[0]], DRAWN),
+                **brief(spectrum, heads),
+            )
+        )
     # The last lens has read the model at the end of its training.
-    return Examined(tuple(found), summary(lens.result()), run.seconds)
+    return Examined(tuple(found), Ending(**tried(lens.result())), run.seconds)
 
 
 def check_real(name: str) -> None:

@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from mnemoscope.lenses.waves.summary import PositionWaves, WavesSummary
+import numpy as np
+from pydantic import model_validator
+
+from mnemoscope.lenses.heads.summary import Vector
+from mnemoscope.lenses.waves.summary import PositionWaves, Tried, WavesSummary
 
 OBJECTIVES = ("LM", "MLM")
+# Where the spectrum is drawn as models train.
+QUERIES = "layer.0.attention.q"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint(PositionWaves):
-    """A model in training; before its first step it has no validation loss."""
+    """A model in training; before its first step it has no validation loss.
+
+    queries     (F,) power of the first layer's queries by frequency
+    attention   (R,) mean attention of the strongest head by offset
+    """
 
     step: int
     loss: float | None
+    queries: Vector
+    attention: Vector
+
+    @model_validator(mode="before")
+    @classmethod
+    def _cut(cls, values: Any) -> Any:
+        """Results of version 0.1 held the curves of every site and head."""
+        held = values if isinstance(values, dict) else {}
+        if "queries" in held or "power" not in held:
+            return values
+        layer, head = np.unravel_index(np.argmax(held["relative"]), np.shape(held["relative"]))
+        return held | {
+            "queries": held["power"][held["sites"].index(QUERIES)],
+            "attention": held["measured"][layer][head],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending(Tried):
+    """What became of the waves at the end of a training, and what was tried on them."""
 
 
 @dataclass(frozen=True)
 class Examined:
-    """One training: the model at every checkpoint, its end in full, seconds of training."""
+    """One training: the model at every checkpoint, what was tried at its end, seconds of it."""
 
     checkpoints: tuple[Checkpoint, ...]
-    final: WavesSummary
+    final: Ending
     seconds: float
 
     @property

@@ -17,9 +17,8 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.data.delayed_answer import DelayedAnswer
 from mnemoscope.data.masked_lm import MaskedLM
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
-from mnemoscope.memories.config import MOST_LAYERS
 from mnemoscope.models.encoder.config import Encoder
-from mnemoscope.studies.study import Diverged, Study
+from mnemoscope.studies.study import Device, Diverged, LearningRate, ShapedStudy, Steps
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.studies.waves import page
 from mnemoscope.studies.waves.result import OBJECTIVES, Examined, WavesResult, WavesTrial
@@ -28,7 +27,7 @@ from mnemoscope.training.config import RunConfig
 Positions = Literal["learned", "sinusoidal", "rotary", "none"]
 
 
-class WavesStudy(Study):
+class WavesStudy(ShapedStudy):
     """Position waves
 
     All that many models are told of order is a vector for every absolute position. How do their
@@ -44,12 +43,11 @@ class WavesStudy(Study):
         },
     }  # fmt: skip
 
+    lr: LearningRate = 3e-3
+    device: Device = "auto"
     positions: Annotated[tuple[Positions, ...], DISTINCT] = Field(
         ("learned", "sinusoidal", "rotary", "none"), min_length=1, description="kinds to compare"
     )
-    width: int = Field(64, ge=1, description="size of the vector per token")
-    layers: int = Field(2, ge=1, le=MOST_LAYERS, description="layers")
-    heads: int = Field(4, ge=1, description="attention heads")
     calls: int = Field(8, ge=2, description="kinds of calls in the made-up language")
     back: int = Field(3, ge=1, description="how many tokens after a call its answer comes")
     source: str | None = Field(
@@ -60,9 +58,8 @@ class WavesStudy(Study):
         2048, ge=SMALLEST_BPE, description="most tokens BPE may learn; only for bpe"
     )
     length: int = Field(64, ge=24, description="tokens in a passage")
-    steps: int = Field(600, ge=1, description="optimiser steps per model")
+    steps: Steps = 600
     batch: int = Field(16, ge=1, description="passages per step")
-    lr: float = Field(3e-3, gt=0, description="highest learning rate")
     warmup: int = Field(50, ge=0, description="steps over which the learning rate rises")
     seeds: int = Field(3, ge=1, description="trainings per kind")
     checkpoints: int = Field(
@@ -74,7 +71,6 @@ class WavesStudy(Study):
     )
     real_length: int = Field(256, ge=24, description="tokens it reads at once")
     real_texts: int = Field(200, ge=4, description="texts it reads")
-    device: str = Field("auto", description="auto, cpu, cuda, mps")
 
     def run(self, folder: Path, jobs: int) -> WavesResult:
         """Train every kind with every seed, measure each as it trains, then a real model."""

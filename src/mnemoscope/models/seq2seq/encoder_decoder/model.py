@@ -17,7 +17,7 @@ from mnemoscope.memories.shapes import Wanted
 from mnemoscope.memories.state import State, own
 from mnemoscope.memories.transformer.attention import SelfAttention
 from mnemoscope.memories.transformer.state import AttentionState
-from mnemoscope.models.encoder.layers import EncoderLayer, FeedForward, Part
+from mnemoscope.models.encoder.layers import EncoderLayer, FeedForward, Part, read
 from mnemoscope.models.seq2seq.cross_attention import CrossState, attended
 from mnemoscope.models.seq2seq.encoder_decoder.config import EncoderDecoder
 from mnemoscope.models.seq2seq.source import SourceModel
@@ -112,8 +112,7 @@ class EncoderDecoderModel(SourceModel):
 
     def remember(self, vectors: Tensor, mask: Tensor | None) -> tuple[State, ...]:
         """Keys and values of every source word, for every layer; no target token yet."""
-        for layer in self.encoder:
-            vectors = layer(vectors, mask)
+        vectors = read(self.encoder, vectors, mask, recompute=self.config.recompute)
         vectors = self.encoder_norm(vectors)
         states = []
         for layer in self.layers:

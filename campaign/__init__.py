@@ -1,0 +1,1 @@
+"""Faults on purpose: ``python -m campaign`` tries them by the hundred and says what was lost."""

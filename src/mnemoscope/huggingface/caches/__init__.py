@@ -1,0 +1,1 @@
+"""Caches of models of transformers that hold less than all keys and values read."""

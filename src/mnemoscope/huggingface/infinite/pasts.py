@@ -1,0 +1,53 @@
+"""States with another past, to compare with: the last window and the sinks stay as they are.
+
+A model that loses those reads badly whatever it remembers, which would flatter every memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from mnemoscope.huggingface.infinite.slots import SlotState
+from mnemoscope.huggingface.infinite.windows import WindowLayerState
+from mnemoscope.memories.state import StreamState
+
+
+def exchanged(state: StreamState, window: int) -> StreamState:
+    """The state whose slots before the last window are those of the row before it."""
+
+    def change(slots: SlotState) -> SlotState:
+        def mixed(one: Tensor) -> Tensor:
+            axis = 2 if one.dim() == 4 else 1
+            last = one.shape[axis] - window
+            other, own = one.roll(1, 0).narrow(axis, 0, last), one.narrow(axis, last, window)
+            return torch.cat((other, own), axis)
+
+        return slots.map(mixed)
+
+    return _with_slots(state, change)
+
+
+def without(state: StreamState, window: int, sinks: int) -> StreamState:
+    """The state whose slots before the last window are empty, but for the sinks."""
+
+    def change(slots: SlotState) -> SlotState:
+        times = slots.times.clone()
+        older = times[:, : times.shape[1] - window]
+        older.masked_fill_(older > sinks, 0)
+        return replace(slots, times=times)
+
+    return _with_slots(state, change)
+
+
+def _with_slots(state: StreamState, change: Callable[[SlotState], SlotState]) -> StreamState:
+    layers = [
+        replace(layer, slots=change(layer.slots))
+        if isinstance(layer, WindowLayerState) and layer.slots is not None
+        else layer
+        for layer in state.layers
+    ]
+    return replace(state, layers=tuple(layers))

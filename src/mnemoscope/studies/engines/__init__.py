@@ -1,0 +1,1 @@
+"""Where the trials of a study are computed: here, on a cluster, or by whoever shares the folder."""
