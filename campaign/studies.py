@@ -234,7 +234,7 @@ def asleep(
         with suppress(ProcessLookupError):
             os.kill(sleeper, signal.SIGCONT)
         codes = [one.end() for one in both]
-        fine = equal(both[0], min(codes), whole)
+        fine = equal(both[0], max(codes, key=abs), whole)
         note = f"{codes}: {both[0].said} / {both[1].said}"
         row.add(fine, note)
         clocks.add(fine, note)

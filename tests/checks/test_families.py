@@ -65,6 +65,17 @@ def test_a_state_that_hides_in_the_module_is_caught_and_reproduced() -> None:
     assert row.cell("pieces").verdict == "not asked"
 
 
+def test_an_idle_tensor_is_named_and_its_lines_show_that_nobody_reads_it() -> None:
+    cell = examined("xlstm").cell("minimal")
+    assert (cell.verdict, cell.where) == ("broken", "cache.seqlen_offset")
+    assert shown(cell.snippet) == 0
+
+
+def test_a_tensor_that_waits_for_its_chunk_and_one_under_two_names_are_not_idle() -> None:
+    cell = examined("deepseek_v4").cell("minimal")
+    assert cell.verdict == "kept", cell.note
+
+
 def test_the_lines_of_a_limit_show_it() -> None:
     cell = examined("gpt2").cell("left padded")
     assert cell.difference is not None

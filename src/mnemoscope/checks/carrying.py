@@ -18,11 +18,12 @@ from mnemoscope.checks.subject import CallSubject, NotAskedError, Subject
 from mnemoscope.fresh_process import Case, check_in_fresh_process
 from mnemoscope.memories.state import read_tensors, write_tensors
 
-# Tokens read after a state to see whether a part of it matters.
-MORE = 2
+# Tokens read after a state to see whether a part of it matters, and how many more where a part
+# waits until a chunk is full: at once, or with a cache of `transformers` one at a time, since
+# several after a cache are a promise of their own.
+MORE, CHUNK, STEPS = 2, 96, 16
 # Files that a state leaves for a fresh process.
 STATE, REST = "state.safetensors", "rest.safetensors"
-CHUNK = 96
 # A memory behind a memory is empty until enough was read: so many times the text at most.
 LONGER = (1, 4, 16)
 
@@ -112,9 +113,11 @@ def _idle(exam: Examination, length: int) -> list[str]:
         """Whether it depends on what was read; a constant that lies in a cache is no state."""
         return not (_same(leaf, others.get(path)) and _same(leaf, shorter.get(path)))
 
-    left = {path: leaf for path, leaf in tensors(state).items() if runs(path, leaf)}
-    # What is written in chunks shows when the next one is full.
-    for more in (MORE,) if subject.dialect == "transformers" else (MORE, CHUNK):
+    # One tensor under two names is one.
+    each = {id(leaf): path for path, leaf in reversed(tensors(state).items())}.values()
+    left = {path: leaf for path, leaf in tensors(state).items() if path in each}
+    left = {path: leaf for path, leaf in left.items() if runs(path, leaf)}
+    for more in (MORE, STEPS if subject.dialect == "transformers" else CHUNK):
         ends = [more] if subject.limit is None else [more, subject.limit - length]
         rest = exam.draw(2, min(ends), "rest")
         wanted = _followed(subject, rest, state)
@@ -136,7 +139,8 @@ def _idle(exam: Examination, length: int) -> list[str]:
 
 def _followed(subject: Subject, rest: Tensor, state: Any) -> Tensor:
     """Logits of a few tokens one at a time, or of many at once."""
-    return go_on(subject, rest, state) if rest.shape[1] <= MORE else subject.read(rest, state)[0]
+    few = rest.shape[1] <= MORE or subject.dialect == "transformers"
+    return go_on(subject, rest, state) if few else subject.read(rest, state)[0]
 
 
 def _with(state: Any, path: str, value: Tensor) -> Any:

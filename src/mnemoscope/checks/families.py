@@ -76,6 +76,9 @@ OWN: dict[str, dict[str, Any]] = {
         "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 16, "moe_num_experts": 4}
         | {"moe_top_k": 2},
     },
+    "deepseek_v4": {
+        "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 8}
+    },
     "ernie4_5_moe": {"moe_k": 2},
     "falcon": {"head_dim": None},
     "falcon_h1": _MAMBA | {"mamba_d_ssm": 64},

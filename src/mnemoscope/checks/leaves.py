@@ -13,6 +13,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from mnemoscope.memories.state import tensor_bytes
+
 Change = Callable[[str, Any], Any]
 
 
@@ -34,8 +36,8 @@ def tensors(state: Any) -> dict[str, Tensor]:
 
 
 def nbytes(state: Any) -> int:
-    """Bytes of all tensors in a state."""
-    return sum(leaf.numel() * leaf.element_size() for leaf in tensors(state).values())
+    """Bytes of all tensors in a state: inside those that wrap others, once if under two names."""
+    return sum(map(tensor_bytes, {id(leaf): leaf for leaf in tensors(state).values()}.values()))
 
 
 def mapped(state: Any, change: Change, path: str = "") -> Any:

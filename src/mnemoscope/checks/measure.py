@@ -77,7 +77,9 @@ def examine(subject: Subject, asked: Sequence[Promise], tokens: int = TOKENS, se
 
 def _cell(exam: Examination, promise: Promise) -> Cell:
     found = _found(exam, promise)
-    shown = snippet(exam.subject, promise.name, exam) if found.verdict in (*BAD, "limit") else ""
+    shown = ""
+    if found.verdict in (*BAD, "limit"):
+        shown = snippet(exam.subject, promise.name, exam, found.where)
     return Cell(
         promise.name, found.verdict, found.largest, found.tolerance, found.where, found.note, shown
     )

@@ -124,7 +124,8 @@ def _cells(name: str, rows: Sequence[Row], limits: bool = False) -> Table:
 def _snippets(rows: Sequence[Row]) -> list[str | Figure | Table]:
     parts: list[str | Figure | Table] = [
         "Each block stands alone. The last line prints the largest difference between logits that "
-        "should be the same, beside their range; or the exception is raised."
+        "should be the same, beside their range, where a tensor is idle that between logits that "
+        "do not notice its change; or the exception is raised."
     ]
     for row in rows:
         shown: dict[str, list[str]] = {}

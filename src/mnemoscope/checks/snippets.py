@@ -6,7 +6,7 @@ logits are that should be the same, next to their range.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mnemoscope.checks.subject import CallSubject, NativeSubject, Subject, TransformersSubject
 
@@ -64,6 +64,10 @@ TRANSFORMERS = {
     "for one, other in zip(c.layers, d.layers):  # all tensors of c, in the place of d's\n"
     "    vars(other).update((k, v) for k, v in vars(one).items() if isinstance(v, torch.Tensor))\n"
     "a, b = (model(x[:, {h} : {h} + 1], {cache}=z, use_cache=True).logits for z in (d, c))",
+    "minimal": "import copy\n"
+    "c = model(x[:, :{h}], use_cache=True).{cache}; d = copy.deepcopy(c)\n"
+    "d{tensor} = d{tensor} + 1  # nobody reads it: the logits below are the same\n"
+    "a, b = (model(y[:, :1], {cache}=z, use_cache=True).logits for z in (d, c))",
 }
 TRANSFORMERS["several after"] = TRANSFORMERS["pieces"]
 TRANSFORMERS["right padded, ids"] = TRANSFORMERS["left padded, ids"]
@@ -100,10 +104,10 @@ CALLED = {
 CALLED["several after"] = CALLED["pieces"]
 
 
-def snippet(subject: Subject, promise: str, exam: Examination) -> str:
+def snippet(subject: Subject, promise: str, exam: Examination, where: str = "") -> str:
     """Lines that show a promise of this subject, as many as there are; empty when there are none.
 
-    Promises about what a state holds have none: the cell names the tensor.
+    ``where`` is the place that its cell names: of an idle tensor, the path to it.
     """
     theirs = isinstance(subject, TransformersSubject)
     lines = (TRANSFORMERS if theirs else CALLED).get(promise)
@@ -114,6 +118,11 @@ def snippet(subject: Subject, promise: str, exam: Examination) -> str:
     cache = subject.argument if isinstance(subject, TransformersSubject) else None
     facts = {"h": exam.length // 2, "n": exam.length, "pad": subject.filler, "cache": cache}
     facts |= {"padded": PADDED.format(**facts), "first": exam.first_position if theirs else 0}
+    if promise == "minimal":
+        if not where:  # it could not even be asked, and the cell says why
+            return ""
+        _, state = subject.read(exam.text[:, : exam.length // 2])
+        facts["tensor"] = _reached(state.cache, where.partition(".")[2])
     return "\n".join([*_made(subject, exam), lines.format(**facts), APART])
 
 
@@ -131,3 +140,17 @@ def _made(subject: Subject, exam: Examination) -> list[str]:
     if isinstance(subject, CallSubject) and not isinstance(subject, NativeSubject):
         called = "return model(x, s)"
     return [*head, f"torch.manual_seed(0); {quiet}", f"def read(x, s=None): {called}", draw]
+
+
+def _reached(holder: Any, path: str) -> str:
+    """How Python gets from a cache to the tensor at a dotted path."""
+    said = ""
+    for name in path.split("."):
+        if isinstance(holder, dict):
+            key = next(one for one in holder if str(one) == name)
+            holder, said = holder[key], f"{said}[{key!r}]"
+        elif isinstance(holder, list | tuple):
+            holder, said = holder[int(name)], f"{said}[{name}]"
+        else:
+            holder, said = getattr(holder, name), f"{said}.{name}"
+    return said

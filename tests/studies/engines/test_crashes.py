@@ -10,6 +10,7 @@ from tiny_study import Losses
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
+from mnemoscope.studies.engines.engine import _enter
 from mnemoscope.studies.study import Diverged
 
 FAULTY = "tiny_study:Faulty"
@@ -64,3 +65,8 @@ def test_when_all_crash_there_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"all 3 trials crashed; .* ended with:\n"):
         faulty(tmp_path / "s", jobs=1, raising=("rnn", "gru", "lstm"), retries=0)
     assert not (tmp_path / "s" / "result.json").exists()
+
+
+def test_a_worker_that_does_not_see_the_folder_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"cannot work in .* that all machines see"):
+        _enter(tmp_path / "of another machine")

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 import mnemoscope as ms
+from mnemoscope.doctor import try_engine
 from mnemoscope.studies.engines.claims import newest
+from mnemoscope.studies.engines.engine import named
 
 ray = pytest.importorskip("ray", reason="needs ray: pip install 'mnemoscope[ray]'")
 pytestmark = [
@@ -42,7 +44,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     made.shutdown()
 
 
-def test_a_node_is_killed_and_the_study_ends_right(cluster: Any, tmp_path: Path) -> None:
+def test_a_node_is_killed_and_the_study_ends_right(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "s"
     options: dict[str, Any] = {"memories": MEMORIES, "slow": 1.0, "trust": "tiny_study"}
     alone = ms.study("tiny_study:Faulty", out=tmp_path / "alone", jobs=1, **options)
@@ -66,11 +70,11 @@ def test_a_node_is_killed_and_the_study_ends_right(cluster: Any, tmp_path: Path)
         cluster.remove_node(parent, allow_graceful=False)
         killed.append(worker)
 
+    # Nodes were started elsewhere: a relative path begins where the command is given.
+    monkeypatch.chdir(tmp_path)
     thread = threading.Thread(target=kill_one)
     thread.start()
-    found = ms.study(
-        "tiny_study:Faulty", out=folder, engine="ray", address=cluster.address, **options
-    )
+    found = ms.study("tiny_study:Faulty", out="s", engine="ray", address=cluster.address, **options)
     thread.join()
     assert killed
     assert found.result == alone.result
@@ -83,6 +87,11 @@ def test_a_node_is_killed_and_the_study_ends_right(cluster: Any, tmp_path: Path)
     done = [path.stem for path in claims if b"released" in path.read_bytes()]
     assert sorted(done) == sorted(MEMORIES)
     assert len(claims) > len(MEMORIES)  # what was under way on that node was begun again
+
+    said = try_engine(named("ray", {"address": cluster.address}), tmp_path)
+    assert said.well, said.found
+    assert "two trials in" in said.found
+    assert "equal bit for bit" in said.found
 
 
 def raylet(node: Any) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -17,8 +18,10 @@ import slurm_stand_in
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
+from mnemoscope.doctor import try_engine
 from mnemoscope.studies.engines import slurm
 from mnemoscope.studies.engines.claims import newest
+from mnemoscope.studies.engines.engine import named
 
 pytest.importorskip("submitit", reason="needs submitit: pip install 'mnemoscope[slurm]'")
 pytestmark = [
@@ -61,6 +64,22 @@ def test_jobs_of_submitits_local_executor_give_what_processes_here_do(
     )
     assert found.result == alone.result
     assert weights(found) == weights(alone)
+
+
+def test_the_doctor_lets_jobs_compute_tiny_trials_and_leaves_nothing(tmp_path: Path) -> None:
+    found = try_engine(named("slurm", {"cluster": "local"}), tmp_path)
+    assert found.well, found.found
+    assert f"on {socket.gethostname()}, weights equal bit for bit" in found.found
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_doctor_says_that_there_is_no_slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = try_engine(named("slurm", {}), tmp_path)
+    assert not found.well
+    assert "there is no Slurm here" in found.found
 
 
 def test_a_job_that_dies_is_tried_again_and_one_whose_time_is_up_goes_on(

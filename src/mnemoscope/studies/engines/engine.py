@@ -8,6 +8,7 @@ process died is tried again.
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 import traceback
@@ -79,7 +80,7 @@ class Task:
     ``owner`` is the process that its worker ends with, None where an engine looks after workers.
     Files are locked where ``locks`` says so; claimed they are anywhere. ``stale`` is the number of
     a claim on it that was found to be nobody's any more. One that has ``crashed`` before should be
-    given a process of its own.
+    given a process of its own. ``place`` is the folder that relative paths begin at.
     """
 
     name: str
@@ -90,16 +91,20 @@ class Task:
     patience: float
     owner: int | None
     locks: bool
+    place: Path
     stale: int = 0
     crashed: bool = False
 
     def __call__(self) -> tuple[str, Outcome]:
         """Compute it in this process, unless somebody else does."""
         alone = self.owner is not None
-        if self.owner != os.getpid():
+        worker = self.owner != os.getpid()
+        if worker:
             _settle(self.owner)
         with trusting(self.modules), nullcontext() if self.locks else unlocked():
             try:
+                if worker:
+                    _enter(self.place)
                 return self.name, self.call(self._claim)
             except ClaimedError as other:
                 return self.name, Claimed(other.holder)
@@ -210,7 +215,8 @@ def outcomes(
     """
     engine = current()
     owner = None if engine.remote else os.getpid()
-    how = engine.name, engine.patience, owner, not (engine.remote or engine.shares)
+    locks = not (engine.remote or engine.shares)
+    how = engine.name, engine.patience, owner, locks, Path.cwd()
     left = {name: Task(name, claims, call, modules, *how) for name, call in calls.items()}
     watch, crashes, waiting = Watch(), Counter[str](), dict[str, Holder]()
     pause = LOOK_AGAIN
@@ -242,6 +248,17 @@ def outcomes(
                         continue
             del left[name]
             yield name, outcome
+
+
+def _enter(place: Path) -> None:
+    """Work in the folder where the command was given: a worker may have begun anywhere."""
+    try:
+        os.chdir(place)
+    except OSError as error:
+        raise UserError(
+            f"a worker on {socket.gethostname()} cannot work in {place} ({error.strerror}): give "
+            "the command in a folder that all machines see under the same path"
+        ) from error
 
 
 @cache
