@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.memories.gru import GRU
+from mnemoscope.memories.infinite.config import Infinite
 from mnemoscope.memories.lstm import LSTM
 from mnemoscope.memories.rnn import RNN
 from mnemoscope.memories.transformer.config import Transformer
@@ -23,6 +24,13 @@ def test_an_unknown_option_names_the_nearest() -> None:
 def test_a_missing_value_is_named() -> None:
     with pytest.raises(UserError, match="LSTM needs a value for 'vocab'"):
         LSTM.make()
+
+
+def test_options_that_follow_from_a_wrong_one_are_no_mistakes_of_their_own() -> None:
+    """The penalty of an ∞-former depends on its fit: without one it cannot be found."""
+    with pytest.raises(UserError) as refused:
+        Infinite.make(vocab=5, width=-1)
+    assert str(refused.value) == "width: input should be greater than or equal to 1 (got -1)"
 
 
 @pytest.mark.parametrize(

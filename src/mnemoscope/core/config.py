@@ -169,6 +169,6 @@ def explain(cls: type[BaseModel], error: ValidationError) -> str:
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
             lines.append(f"{key}: {message}" if key else message)
-        else:
+        elif item["type"] != "default_factory_not_called":  # follows from another mistake
             lines.append(f"{key}: {item['msg'].lower()} (got {shown(item['input'])})")
     return "\n".join(lines)

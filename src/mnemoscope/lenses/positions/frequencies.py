@@ -18,10 +18,14 @@ OCTAVES = (2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 def window_size(positions: int, window: int, frequencies: int | None) -> int:
-    """How many positions a window has; ``frequencies`` asks for at least so many of them."""
+    """How many positions a window has; ``frequencies`` asks for at least so many of them.
+
+    An even number: the shortest period then has a frequency of its own, where it shows as it is.
+    """
     size = window if frequencies is None else max(window, 2 * (frequencies + LOWEST - 1))
     if frequencies is None:
         size = min(size, positions)
+    size -= size % 2
     if size < 2 * LOWEST:
         raise UserError(f"a window needs at least {2 * LOWEST} positions, not {size}")
     if size > positions:
