@@ -44,6 +44,8 @@ def test_show_draws_a_shipped_result_and_load_reads_it(tmp_path: Path) -> None:
         loaded = ms.load(path)
         assert isinstance(loaded, LagResult)
         assert to_plain(loaded) == to_plain(shown.result)
+    # Its name is none of a model: no hub is asked for it.
+    assert "ms.show('lag').result" in str(complaint(lambda: ms.load("lag")))
 
 
 @pytest.mark.parametrize("memory", ["gru", "lstm", "transformer", "infinite"])

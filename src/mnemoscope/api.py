@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mnemoscope import shipped
 from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.nearby import refuse_missing
@@ -130,8 +131,6 @@ def load(path: str | Path, *, base: Any = None, trust: Modules = None) -> Any:
     results = [where] if where.name.startswith(RESULT) else [where / RESULT, where / PACKED]
     found = next((one for one in results if os.path.isfile(one)), None)
     if base is None and found is not None:
-        from mnemoscope import shipped
-
         return shipped.read(found).result
     if os.path.isfile(where / MARK):
         raise UserError(f"{path} is a study without a result yet: start it again to go on with it")
@@ -144,6 +143,9 @@ def load(path: str | Path, *, base: Any = None, trust: Modules = None) -> Any:
 
         with trusting(trust):
             return Run.open(where).model()
+    # No name on a hub: nobody is to wait for a network to be told so.
+    if not os.path.lexists(where) and path in shipped.shipped():
+        raise UserError(f"{path} is a result that comes with mnemoscope: ms.show({path!r}).result")
     from mnemoscope.open import open_model
 
     opened = open_model(path, base=base)
@@ -156,8 +158,6 @@ def show(name: str | Path, out: str | Path | None = None) -> Published:
     ``show("retention").open()`` shows it in the browser, and its ``result`` is what it was drawn
     from. Nothing is trained.
     """
-    from mnemoscope import shipped
-
     return shipped.show(name, out)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tiny_models import tiny
 
+import mnemoscope as ms
 from mnemoscope.activations.batches import encode, to_batches
 from mnemoscope.activations.capture import side_by_side
 from mnemoscope.core.errors import UserError
@@ -96,6 +97,11 @@ def test_one_text_is_one_text_and_one_list_of_ids_is_one(folders: list[str]) -> 
     assert not others
     (both, *_) = side_by_side({"a": folders[0], "b": folders[1]}, TEXTS[0], sites="layer.0.out")
     assert len(both) == len(TEXTS[0].split())
+
+
+def test_a_text_without_sites_is_told_to_name_them() -> None:
+    with pytest.raises(UserError, match="say which sites"):
+        list(ms.capture(tiny("gpt2"), "one text"))
 
 
 def test_a_model_without_a_vocabulary_reads_token_ids_only() -> None:

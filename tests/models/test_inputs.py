@@ -110,3 +110,15 @@ def test_text_needs_a_vocabulary_and_rows_one_length() -> None:
     model = ms.build("gru", vocab=5, width=4)
     assert "has no vocabulary" in str(complaint(lambda: ms.generate(model, "a text", 1)))
     assert ms.stream(model).read([1, 2, 3]).logits.shape == (1, 3, 5)
+
+
+@pytest.mark.parametrize("given", ["abc", [[0, 1]], [0, 1]])
+def test_a_model_itself_takes_tensors_and_says_who_takes_the_rest(given: Any) -> None:
+    model = ms.build("gru", vocab=5, width=4)
+    assert "ms.stream(model).read" in str(complaint(lambda: model(given)))
+
+
+def test_what_was_generated_shows_itself_in_a_notebook(run: Run) -> None:
+    shown = ms.generate(run.model(), [[0, 1]], 3, temperature=0)._repr_html_()
+    assert shown.startswith("<table>")
+    assert "its state has" in shown

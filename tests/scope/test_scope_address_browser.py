@@ -94,6 +94,13 @@ def test_a_task_is_told_in_words_and_every_answer_judged(visit: Visit) -> None:
     phrases.nth(5).click()
     assert "token 9" in page.locator(".inspector").inner_text()
     assert page.locator(".text .token").nth(8).get_attribute("aria-selected") == "true"
+    # Who opens the address at the end sees what was said in segments that were skipped.
+    read(page, "k3 v1 k0 v2 k3 . . . . k0", 5)
+    at_segment(page, 2)
+    again = visit("#/" + page.url.partition("#/")[2])
+    shown(again, 2)
+    assert "of 2 answers right so far" in again.locator(".score").inner_text()
+    assert again.locator(".phrase").all_inner_texts() == phrases.all_inner_texts()
 
 
 def test_each_way_of_blanking_gives_before_and_after(visit: Visit) -> None:

@@ -102,7 +102,8 @@ def test_a_damaged_shipped_result_is_explained_and_the_others_are_shown(
 def test_a_shipped_result_opens_from_the_run_index(visit: Callable[..., Any]) -> None:
     page = visit()
     page.wait_for_selector(".shipped h2:text('Shipped with mnemoscope')")
-    assert "study lag" in page.locator(".shipped li:has(a:text-is('lag'))").inner_text()
+    told = page.locator(".shipped li:has(a:text-is('lag'))").inner_text()
+    assert "after how long do RNN, LSTM, GRU, Transformer forget?" in told
     page.click(".shipped a:text-is('lag')")
     frame = page.frame_locator("iframe.report")
     frame.locator("svg.main-svg").first.wait_for()

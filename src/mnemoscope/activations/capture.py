@@ -64,8 +64,27 @@ class Observed:
         return len(self.tokens)
 
 
+class Watched(AbstractContextManager[Seen]):
+    """Sites that are watched within a block; a loop over it was meant to read."""
+
+    def __init__(self, model: Any, sites: str) -> None:
+        self._watching = watch(model, sites)
+
+    def __enter__(self) -> Seen:
+        return self._watching.__enter__()
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._watching.__exit__(*error)
+
+    def __iter__(self) -> Iterator[Observed]:
+        raise UserError(
+            "say which sites to capture while the text is read, for example "
+            "capture(model, text, sites='layer.*.out')"
+        )
+
+
 @overload
-def capture(model: Any, inputs: str) -> AbstractContextManager[Seen]: ...
+def capture(model: Any, inputs: str) -> Watched: ...
 @overload
 def capture(
     model: Any,
@@ -86,7 +105,7 @@ def capture(
     length: int | None = None,
     batch: int = 32,
     labels: Sequence[Tensor] | None = None,
-) -> AbstractContextManager[Seen] | Iterator[Observed]:
+) -> Watched | Iterator[Observed]:
     """Watch sites of a model: ``with capture(model, sites)``, or read with it and yield batches.
 
     ``model`` is an object (ours or of transformers), the folder of a run or of a Hugging Face
@@ -100,7 +119,7 @@ def capture(
     if sites is None:
         if not isinstance(inputs, str):
             raise UserError("say which sites to capture, for example sites='layer.*.out'")
-        return watch(model, inputs)
+        return Watched(model, inputs)
     reader = open_reader(model, tokenizer)
     batches = to_batches(reader, inputs, length, batch)
     if labels is not None and [one.shape for one in labels] != [one.shape for one, _ in batches]:

@@ -74,7 +74,8 @@ def list_names(name: str | None = None, /) -> None:
             line = (kind_of_engine.__doc__ or "").partition("\n")[0]
             show_options(console, f"--engine {one}", line, kind_of_engine)
         return None
-    known = [*PLURALS, "training", "engines", *itertools.chain(*KINDS.values())]
+    # A study may have the name of its task, which is to be named once.
+    known = {*PLURALS, "training", "engines", *itertools.chain(*KINDS.values())}
     raise UserError(f"unknown name {name!r}; {suggestion(name, known)}")
 
 

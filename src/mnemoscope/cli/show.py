@@ -32,16 +32,17 @@ def show(name: str | None = None, /, *, out: Path | None = None, open: bool = Tr
         Show it in a browser.
     """
     from mnemoscope import shipped
+    from mnemoscope.scope.shipped_pages import question
 
     console = Console()
     if name is None:
-        table = Table("result", "of", "command", "CPU minutes", box=None)
+        table = Table("result", "question", "CPU minutes", box=None)
         for one in shipped.shipped():
             found = shipped.load(one)
             spent = found.made.cpu_seconds
-            minutes = "" if spent is None else f"{spent / 60:.0f}"
-            table.add_row(one, f"{found.kind} {found.name}", escape(found.made.command), minutes)
-        console.print(table)
+            minutes = "" if spent is None else f"{max(1, round(spent / 60))}"
+            table.add_row(one, escape(question(found.kind, found.name)), minutes)
+        console.print(table, "", "The page of one of them: [bold]mnemoscope show NAME")
         return
     shown = shipped.show(name, out)
     console.print(f"[bold]page[/bold]  {escape(str(shown.page.absolute()))}", soft_wrap=True)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mnemoscope.core.capacity import require
 from mnemoscope.core.errors import UserError, shown
+from mnemoscope.core.shown import html_table
 from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.inputs import Inputs, token_batch
 from mnemoscope.models.model import SequenceModel, StreamState
@@ -35,6 +36,11 @@ class Generated:
     def __repr__(self) -> str:
         said = f", {shown(self.texts[0])}" if self.texts else ""
         return f"Generated(tokens {tuple(self.tokens.shape)}{said}, {self.state.nbytes:,} bytes)"
+
+    def _repr_html_(self) -> str:
+        said = self.texts or tuple(map(str, self.tokens.tolist()))
+        caption = f"Generated; its state has {self.state.nbytes:,} bytes"
+        return html_table(caption, ("row", "said"), enumerate(said))
 
 
 def generate(

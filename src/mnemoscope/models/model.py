@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mnemoscope.core.aliases import canonical, stored
-from mnemoscope.core.errors import UserError
+from mnemoscope.core.errors import UserError, shown
 from mnemoscope.core.registry import model_kind
 from mnemoscope.core.shown import TENSOR_TITLES, html_table, tensor_rows
 from mnemoscope.memories.config import ModelConfig, TransformerBase
@@ -214,6 +214,11 @@ class SequenceModel(nn.Module):
 
 def check_ids(ids: Tensor, vocab: int, what: str, each: str) -> None:
     """Raise `UserError` unless ids (B, T) are there and of a vocabulary."""
+    if not isinstance(ids, Tensor):
+        raise UserError(
+            f"{what} must be a tensor of ids (rows, length), not {shown(ids)}: texts and lists of "
+            "ids are read by ms.stream(model).read(…) and ms.generate"
+        )
     if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32) or ids.numel() == 0:
         raise UserError(
             f"{what} must be int64 or int32 of shape (rows, length), not empty; "

@@ -72,7 +72,8 @@ def small_multiples(
             "title": {"text": f"<b>{plain(title)}</b>"}, "tracegroupgap": 0,
         }  # fmt: skip
         # The template speaks of the first legend only.
-        font = {"color": INK, "size": 12 if columns < 4 else 11}
+        # "Compressive Transformer" must end before the next of four panels begins.
+        font = {"color": INK, "size": 12 if columns < 4 else 10}
         layout[f"legend{number}"] |= {"bgcolor": CLEAR, "font": font}
         layout["shapes"] += [_moved(shape, axes) for shape in own.get("shapes", ())]
     layout["meta"] = {"min_width": columns * NARROWEST, "x_title": x_title}

@@ -26,7 +26,8 @@ MOST_STATE = 64 << 20
 class Session:
     """The stream goes forward; frames already made are kept, and states as far as there is room.
 
-    edges  where segments begin and end, one more than there are segments
+    edges    where segments begin and end, one more than there are segments
+    answered what was said at every question so far, of segments that nobody has looked at too
     """
 
     model: ServedModel
@@ -35,6 +36,7 @@ class Session:
     edges: tuple[int, ...]
     frames: list[bytes] = field(default_factory=list)
     panels: list[Json] = field(default_factory=list)  # of the segment read last
+    answered: list[Json] = field(default_factory=list)
     # The state before each segment, as far as it is kept; before the first there is none.
     states: dict[int, Any] = field(default_factory=lambda: {0: None})
 
@@ -64,7 +66,15 @@ class Session:
         for panel in step.panels:
             panel["before"] = held.get(_store(panel), [])
         self.panels = step.panels
-        self.frames.append(json.dumps(frame(step, number, first, targets, self.model.say)).encode())
+        shown = frame(step, number, first, targets, self.model.say)
+        columns = zip(shown["said"], shown["answers"], shown["bits"], strict=True)
+        told = dict(enumerate(columns, first))
+        for one in self.reading.phrases:
+            if one.kind == "ask" and one.end - 1 in told:
+                said, answer, bits = told[one.end - 1]
+                question = {"token": one.end - 1, "said": said, "answer": answer, "bits": bits}
+                self.answered.append(question)
+        self.frames.append(json.dumps({**shown, "answered": self.answered}).encode())
 
     def head(self, number: int, part: str, head: int | None) -> Json:
         """Attention of one head of one part while a segment was read, (T, N)."""

@@ -40,13 +40,14 @@ def about(name: str) -> Json:
     return {
         "id": name,
         "of": f"{found.kind} {found.name}",
-        "question": _question(found.kind, found.name),
+        "question": question(found.kind, found.name),
         "date": f"{found.made.date:%Y-%m-%d}",
         "problem": None,
     }
 
 
-def _question(kind: str, name: str) -> str:
+def question(kind: str, name: str) -> str:
+    """What a study asks, or a lens shows."""
     known = KINDS.get(kind, {}).get(name)
     return known.line if known is not None else str(shipped.owner(kind, name).question)
 

@@ -20,7 +20,8 @@ export class Reader {
     this.found = found;
     this.moved = moved;
     this.layer = null;
-    this.known = new Map(); // token -> {said, answer, bits}, of segments that were looked at
+    // token -> {said, answer, bits}, of segments that were looked at and of all questions before
+    this.known = new Map();
     this.facts = h("p", { class: "facts" });
     this.error = h("div", { role: "alert" });
     const { about: model, edges, phrases, tokens } = found;
@@ -92,6 +93,7 @@ export class Reader {
     await this.heads.show(this.found.reading, frame);
     if (asked !== this.asked) return;
     this.frame = frame;
+    for (const { token, ...told } of frame.answered) this.known.set(token, told);
     frame.said.forEach((said, place) => {
       const [answer, bits] = [frame.answers[place], frame.bits[place]];
       this.known.set(frame.first + place, { said, answer, bits });

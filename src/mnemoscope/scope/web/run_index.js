@@ -83,7 +83,7 @@ function shippedResults(found) {
       "li",
       {},
       one.problem ? one.id : h("a", { href: where("shipped", one.id) }, one.id),
-      h("span", { class: "quiet" }, ` ${one.of} · ${one.date}`),
+      h("span", { class: "quiet" }, ` ${one.question}`),
       complaint(one),
     ),
   );
