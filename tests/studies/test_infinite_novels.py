@@ -13,8 +13,16 @@ import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.report.document import Figure, Table
+from mnemoscope.studies.infinite.contestants import LABELS
 from mnemoscope.studies.infinite.page import page
-from mnemoscope.studies.infinite.result import CLASSES, InfiniteResult, NovelLosses, Novels, Past
+from mnemoscope.studies.infinite.result import (
+    CLASSES,
+    InfiniteResult,
+    NovelLosses,
+    Novels,
+    Past,
+    Reader,
+)
 from mnemoscope.studies.infinite.study import InfiniteStudy
 
 pytest.importorskip("transformers")
@@ -50,15 +58,17 @@ def test_every_contestant_reads_the_novels_and_the_page_says_what_came_of_it(
     assert isinstance(result, InfiniteResult)
     novels = result.novels
     assert novels is not None
-    names = {"ceiling", "floor 8", "sticky 8", "transformer_xl 16", "even", "carried", "lora"}
-    assert names | {"sticky in upper third", "sticky of 8", "added"} <= set(novels.readings)
-    for reading in novels.readings.values():
+    read = {one.reader for one in novels.readings}
+    assert {Reader(kind, 8) for kind in LABELS} <= read
+    few, upper = Reader("sticky", 8, vectors=8), Reader("sticky", 8, layers="upper third")
+    assert {few, upper, Reader("transformer_xl", 16)} <= read
+    for reading in novels.readings:
         assert len(reading.losses["own"]) == 4
         sums = sum(np.array(reading.sums[part]) for part in CLASSES)
         np.testing.assert_allclose(sums / 32, reading.losses["own"], rtol=1e-6)
-    assert set(novels.readings["sticky 8"].losses) == {"own", "none", "other"}
+    assert set(novels.reading("sticky").losses) == {"own", "none", "other"}
     # As large a state, whatever is kept in it.
-    assert novels.readings["sticky 8"].bytes == novels.readings["transformer_xl 8"].bytes
+    assert novels.reading("sticky").bytes == novels.reading("transformer_xl").bytes
     again = from_plain(InfiniteResult, to_plain(result))
     assert [section.title for section in page(again)][1:] == [
         "1 · Window alone, memories, whole context",
@@ -88,9 +98,10 @@ def test_words_return_only_after_they_left_the_window(world: dict[str, Any]) -> 
 def made(floor: float, sticky: float, cache: float, ceiling: float) -> InfiniteResult:
     """A result in which every passage has these losses, give or take."""
 
-    def losses(mean: float, more: dict[Past, float] | None = None) -> NovelLosses:
+    def losses(kind: str, mean: float, more: dict[Past, float] | None = None) -> NovelLosses:
         each = tuple(mean + 0.01 * n for n in range(4))
         return NovelLosses(
+            reader=Reader(kind, 8),
             losses={"own": each, **{past: (value,) * 4 for past, value in (more or {}).items()}},
             sums=dict.fromkeys(CLASSES, tuple(10 * one for one in each)),
             tokens=dict.fromkeys(CLASSES, (10,) * 4),
@@ -98,9 +109,12 @@ def made(floor: float, sticky: float, cache: float, ceiling: float) -> InfiniteR
             bytes=100,
         )
 
-    readings = {"ceiling": losses(ceiling), "floor 8": losses(floor)}
-    readings["sticky 8"] = losses(sticky, {"none": floor, "other": floor + 0.5})
-    readings["transformer_xl 8"] = losses(cache)
+    readings = (
+        losses("ceiling", ceiling),
+        losses("floor", floor),
+        losses("sticky", sticky, {"none": floor, "other": floor + 0.5}),
+        losses("transformer_xl", cache),
+    )
     novels = Novels(("one", "two"), 64, 16, (8,), 0, readings)
     return InfiniteResult(64, 8, 16, 64, novels=novels)
 

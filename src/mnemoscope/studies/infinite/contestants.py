@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mnemoscope.studies.infinite.result import Reader
+
 SINKS = 4
 # Of Compressive Transformer.
 POOLING = 4
@@ -25,12 +27,12 @@ LABELS = {
 class Contestant:
     """Something that reads: what is attached, with which options.
 
-    window    tokens seen at most without what is older; memories read half of it at a time
+    reader    what the result says of it
     controls  whether it also reads with no past and with another's
     """
 
     kind: Literal["floor", "ceiling", "infinite", "transformer_xl", "added", "lora"]
-    window: int = 0
+    reader: Reader
     options: dict[str, Any] = field(default_factory=dict)
     controls: bool = False
 
@@ -45,36 +47,42 @@ def contestants(
     sticky = {**even, "sticky": True}
     cache = {**both, "mem_len": vectors}
     carried = {**both, "mem_len": half}
-    found = {
-        "ceiling": Contestant("ceiling", first),
-        f"floor {first}": Contestant("floor", first),
-        f"sticky {first}": Contestant("infinite", first, sticky, controls=True),
-        f"transformer_xl {first}": Contestant("transformer_xl", first, cache),
-        "even": Contestant("infinite", first, even),
-        "compressive": Contestant("transformer_xl", first, {**cache, "pooling": POOLING}),
-        "carried": Contestant("transformer_xl", first, carried),
-    }
+
+    def add(
+        name: str, kind: Any, said: str, options: dict[str, Any] | None = None, **how: Any
+    ) -> None:
+        controls = how.pop("controls", False)
+        found[name] = Contestant(
+            kind, Reader(said, **{"window": first, **how}), options or {}, controls
+        )
+
+    found: dict[str, Contestant] = {}
+    add("ceiling", "ceiling", "ceiling")
+    add(f"floor {first}", "floor", "floor")
+    add(f"sticky {first}", "infinite", "sticky", sticky, controls=True)
+    add(f"transformer_xl {first}", "transformer_xl", "transformer_xl", cache)
+    add("even", "infinite", "even", even)
+    add("compressive", "transformer_xl", "compressive", {**cache, "pooling": POOLING})
+    add("carried", "transformer_xl", "carried", carried)
     for part, (begin, end) in thirds(layers).items():
         chosen = {**sticky, "layers": tuple(range(begin, end))}
-        found[f"sticky in {part}"] = Contestant("infinite", first, chosen)
+        add(f"sticky in {part}", "infinite", "sticky", chosen, layers=part)
     for window in windows[1:]:
         longer = {"window": window // 2}
-        found[f"floor {window}"] = Contestant("floor", window)
-        found[f"sticky {window}"] = Contestant("infinite", window, {**sticky, **longer})
-        found[f"transformer_xl {window}"] = Contestant(
-            "transformer_xl", window, {**cache, **longer}
-        )
+        add(f"floor {window}", "floor", "floor", window=window)
+        add(f"sticky {window}", "infinite", "sticky", {**sticky, **longer}, window=window)
+        name = f"transformer_xl {window}"
+        add(name, "transformer_xl", "transformer_xl", {**cache, **longer}, window=window)
     for size in sizes:
-        found[f"sticky of {size}"] = Contestant("infinite", first, {**sticky, "basis": size})
-        found[f"transformer_xl of {size}"] = Contestant(
-            "transformer_xl", first, {**cache, "mem_len": size}
-        )
+        fewer, name = {**sticky, "basis": size}, f"transformer_xl of {size}"
+        add(f"sticky of {size}", "infinite", "sticky", fewer, vectors=size)
+        fewer = {**cache, "mem_len": size}
+        add(name, "transformer_xl", "transformer_xl", fewer, vectors=size)
     if learn:
         upper = tuple(range(*thirds(layers)["upper third"]))
         # As large as the others: what is carried, and what is in the signal.
-        added = {**carried, "basis": vectors - half, "layers": upper}
-        found["added"] = Contestant("added", first, added)
-        found["lora"] = Contestant("lora", first, carried)
+        add("added", "added", "added", {**carried, "basis": vectors - half, "layers": upper})
+        add("lora", "lora", "lora", carried)
     return found
 
 

@@ -158,7 +158,7 @@ def read(
     if contestant.kind == "ceiling":
         pasts["own"] = _whole(model, given)
     elif contestant.kind == "floor":
-        pasts["own"] = _window_alone(model, given, contestant.window)
+        pasts["own"] = _window_alone(model, given, contestant.reader.window)
     else:
         kind = InfiniteOptions if contestant.kind in ("infinite", "added") else TransformerXLOptions
         memory = InfiniteMemory(model, kind.make(**contestant.options))
@@ -174,9 +174,10 @@ def read(
         finally:
             for step in undo:
                 step()
-    classes = given.classes(contestant.window)
+    classes = given.classes(contestant.reader.window)
     own = pasts["own"]
     return NovelLosses(
+        reader=contestant.reader,
         losses={past: tuple(found.mean(1).tolist()) for past, found in pasts.items()},
         sums={
             name: tuple(np.where(classes == number, own, 0).sum(1).tolist())
@@ -285,5 +286,5 @@ def measure_novels(study: InfiniteStudy, folder: Path) -> Novels:
         books=study.held_out,
         **study.some("context", "vectors", "windows"),
         trained=study.novel_steps * ROWS * study.windows[0] // 2,
-        readings=found,
+        readings=tuple(found.values()),
     )

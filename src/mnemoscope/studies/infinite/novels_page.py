@@ -11,7 +11,7 @@ from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.curves import curves_figure
 from mnemoscope.studies.findings import lead
 from mnemoscope.studies.infinite.contestants import LABELS
-from mnemoscope.studies.infinite.result import CLASSES, Novels, Past
+from mnemoscope.studies.infinite.result import CLASSES, NovelLosses, Novels, Past, Reader
 from mnemoscope.studies.sentences import Banded
 
 # Of the gain that there is to be had: what counts, and what the ∞-former was asked for.
@@ -29,20 +29,18 @@ def novels_page(novels: Novels) -> list[Section]:
     return [*sections, *_limits(novels)]
 
 
-def _name(novels: Novels, kind: str, window: int | None = None) -> str:
-    """What a contestant is called in the result."""
-    named = f"{kind} {window or novels.windows[0]}"
-    return named if named in novels.readings else kind
-
-
-def _label(novels: Novels, name: str) -> str:
-    kind = next(kind for kind in LABELS if name == kind or name.startswith(f"{kind} "))
-    return LABELS[kind] + name.removeprefix(kind).removesuffix(f" {novels.windows[0]}")
+def _label(novels: Novels, reader: Reader) -> str:
+    told = LABELS[reader.kind]
+    if reader.layers:
+        told += f" in {reader.layers}"
+    if reader.kind != "ceiling" and reader.window != novels.windows[0]:
+        told += f" {reader.window}"
+    return told
 
 
 def _gate(novels: Novels, window: int) -> Gate:
     """Whether there is a gain to be had."""
-    margin = novels.saved("ceiling", window).mean - HEADROOM
+    margin = novels.saved(novels.reading("ceiling"), window).mean - HEADROOM
     name = f"whole context at least {HEADROOM} nats per token better than a window of {window}"
     return Gate(name, [margin])
 
@@ -52,27 +50,27 @@ def _found(novels: Novels) -> list[str]:
     gate = _gate(novels, window)
     if not gate.passed:
         return [f"Nothing can be said of memories: {gate}."]
-    room = novels.saved("ceiling", window).mean
-    sticky = novels.share(_name(novels, "sticky"), window)
-    cache = novels.share(_name(novels, "transformer_xl"), window)
+    room = novels.saved(novels.reading("ceiling"), window).mean
+    signal, newest = novels.reading("sticky"), novels.reading("transformer_xl")
+    sticky, cache = novels.share(signal, window), novels.share(newest, window)
     met = "which meets" if sticky.low >= GOAL else "which does not surely meet"
     told = [
         f"Seeing {novels.context} tokens instead of {window} would save the model {room:.2f} nats "
         f"per token; with {novels.vectors} vectors a layer, and nothing trained, the sticky "
         f"∞-former saves {_percent(sticky)} of that, {met} the goal of {GOAL:.0%}.",
         f"Transformer-XL's cache of as many vectors saves {_percent(cache)}; "
-        + _against(novels, _name(novels, "sticky"), _name(novels, "transformer_xl")),
+        + _against(signal, newest),
     ]
-    losses = novels.readings[_name(novels, "sticky")].losses
+    losses = signal.losses
     if "other" in losses:
         cost = np.mean(losses["other"]) - np.mean(losses["own"])
         told.append(f"With another book's past it would lose {cost:.2f} nats per token.")
     return told
 
 
-def _against(novels: Novels, one: str, two: str) -> str:
+def _against(one: NovelLosses, two: NovelLosses) -> str:
     """Which of two is better, if either is in 95 % of redraws of the passages."""
-    saved = bootstrap(novels.readings[two].nats() - novels.readings[one].nats())
+    saved = bootstrap(two.nats() - one.nats())
     size = f"{abs(float(saved.value)):.3f} nats per token"
     if saved.low > 0:
         return f"the ∞-former is {size} better."
@@ -85,9 +83,11 @@ def _percent(share: Estimate) -> str:
     return f"{share.mean:.0%} ({share.low:.0%} to {share.high:.0%})"
 
 
-def _bars(novels: Novels, name: str, title: str, names: list[str], caption: str) -> Figure:
+def _bars(
+    novels: Novels, name: str, title: str, readings: list[NovelLosses], caption: str
+) -> Figure:
     """Shares of some contestants at the first window, with their intervals."""
-    shares = {_label(novels, one): novels.share(one, novels.windows[0]) for one in names}
+    shares = {_label(novels, one.reader): novels.share(one, novels.windows[0]) for one in readings}
     rows: list[dict[str, Cell]] = [
         {"memory": label, **share.cells("share")} for label, share in shares.items()
     ]
@@ -99,9 +99,9 @@ def _bars(novels: Novels, name: str, title: str, names: list[str], caption: str)
 
 def _shares(novels: Novels) -> Figure:
     kinds = ("carried", "compressive", "even", "transformer_xl", "sticky", "lora", "added")
-    names = [name for kind in kinds if (name := _name(novels, kind)) in novels.readings]
+    readings = [one for kind in kinds if (one := novels.find(kind)) is not None]
     return _bars(
-        novels, "Share of the recoverable gain by memory", "memory", names,
+        novels, "Share of the recoverable gain by memory", "memory", readings,
         f"Windows of {novels.windows[0]} tokens, {novels.vectors} vectors a layer; 0 is the window "
         f"alone, 1 the whole context of {novels.context}. Bars: 95 % over passages.",
     )  # fmt: skip
@@ -111,29 +111,25 @@ def _memories(novels: Novels) -> Section:
     rows: list[list[Cell]] = []
     claims = []
     for window in novels.windows:
-        if f"floor {window}" not in novels.readings:
-            continue
-        for name, reading in novels.readings.items():
-            at = int(name.split()[-1]) if name.split()[-1].isdigit() else novels.windows[0]
-            if " of " in name or " in " in name or (at != window and name != "ceiling"):
+        for reading in novels.readings:
+            reader = reading.reader
+            if not reader.plain or (reader.window != window and reader.kind != "ceiling"):
                 continue
             per_word = reading.nats().mean() * _tokens(novels) / np.mean(reading.words)
-            share, gain = novels.share(name, window), novels.saved(name, window)
+            share, gain = novels.share(reading, window), novels.saved(reading, window)
             rows.append(
-                [_label(novels, name), window, float(reading.nats().mean()), float(per_word),
+                [_label(novels, reader), window, float(reading.nats().mean()), float(per_word),
                  float(np.exp(per_word)), gain.mean, _percent(share), reading.bytes]
             )  # fmt: skip
         for kind in ("sticky", "transformer_xl"):
-            name = f"{kind} {window}"
-            if name in novels.readings:
-                low = novels.share(name, window).low
-                text = f"{LABELS[kind]}, window {window}: {GOAL:.0%} of the gain or more"
-                claims.append(Claim(text, [low], GOAL, "of the gain", [_gate(novels, window)]))
+            low = novels.share(novels.reading(kind, window), window).low
+            text = f"{LABELS[kind]}, window {window}: {GOAL:.0%} of the gain or more"
+            claims.append(Claim(text, [low], GOAL, "of the gain", [_gate(novels, window)]))
     columns = [
         "reads with", "window", "nats per token", "nats per word", "perplexity per word",
         "saved, nats per token", "share of the gain", "bytes",
     ]  # fmt: skip
-    count = len(novels.readings["ceiling"].words)
+    count = len(novels.reading("ceiling").words)
     return Section(
         "1 · Window alone, memories, whole context",
         [
@@ -153,8 +149,7 @@ def _tokens(novels: Novels) -> int:
 
 
 def _past(novels: Novels) -> Section:
-    name = _name(novels, "sticky")
-    reading = novels.readings[name]
+    reading = novels.reading("sticky")
     rows: list[list[Cell]] = []
     for past, label in PASTS.items():
         if past in reading.losses:
@@ -180,14 +175,13 @@ def _classes(novels: Novels) -> Section:
     window = novels.windows[0]
     rows: list[list[Cell]] = []
     for part, label in CLASSES.items():
-        count = sum(novels.readings["ceiling"].tokens[part])
+        count = sum(novels.reading("ceiling").tokens[part])
         if not count:
             continue
         floor, sticky, ceiling = (
-            sum(novels.readings[_name(novels, kind)].sums[part]) / count
-            for kind in ("floor", "sticky", "ceiling")
+            sum(novels.reading(kind).sums[part]) / count for kind in ("floor", "sticky", "ceiling")
         )
-        share = novels.share(_name(novels, "sticky"), window, part)
+        share = novels.share(novels.reading("sticky"), window, part)
         rows.append([label, count, floor, sticky, ceiling, _percent(share)])
     return Section(
         "3 · Which tokens?",
@@ -208,19 +202,20 @@ def _classes(novels: Novels) -> Section:
 def _limits(novels: Novels) -> list[Section]:
     """Of what limits a memory: how many vectors, and in which layers."""
     figures = []
+    window = novels.windows[0]
+    at_first = [one for one in novels.readings if one.reader.window == window]
     sizes = {
         kind: {
-            novels.vectors: _name(novels, kind),
-            **{int(n.split()[-1]): n for n in novels.readings if n.startswith(f"{kind} of ")},
+            one.reader.vectors or novels.vectors: one
+            for one in at_first
+            if one.reader.kind == kind and not one.reader.layers
         }
         for kind in ("sticky", "transformer_xl")
     }
     if all(len(found) > 1 for found in sizes.values()):
         curves: list[Banded] = []
         for kind, by_size in sizes.items():
-            shares = {
-                size: novels.share(by_size[size], novels.windows[0]) for size in sorted(by_size)
-            }
+            shares = {size: novels.share(by_size[size], window) for size in sorted(by_size)}
             low, high = [s.low for s in shares.values()], [s.high for s in shares.values()]
             middle = [s.mean for s in shares.values()]
             rows: list[dict[str, Cell]] = [
@@ -234,12 +229,12 @@ def _limits(novels: Novels) -> list[Section]:
                 "Bands: 95 % over passages.", log_x=True,
             )
         )  # fmt: skip
-    parts = [name for name in novels.readings if name.startswith("sticky in ")]
+    parts = [one for one in at_first if one.reader.layers]
     if parts:
         figures.append(
             _bars(
                 novels, "Share by where the memory is", "layers that read all vectors",
-                [*parts, _name(novels, "sticky")],
+                [*parts, novels.reading("sticky")],
                 "Other layers see the window before and the sinks only.",
             )
         )  # fmt: skip

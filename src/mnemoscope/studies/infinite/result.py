@@ -92,9 +92,31 @@ class Attached:
 
 
 @dataclass(frozen=True)
+class Reader:
+    """Who reads novels.
+
+    kind     window alone, whole context, or which memory
+    window   tokens seen at most without what is older; memories read half of it at a time
+    vectors  that a layer keeps, where it is not as many as in all others
+    layers   that have the memory, where it is not all
+    """
+
+    kind: str
+    window: int
+    vectors: int | None = None
+    layers: str = ""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it keeps as many vectors as all, in all layers."""
+        return self.vectors is None and not self.layers
+
+
+@dataclass(frozen=True)
 class NovelLosses:
     """What one contestant makes of passages of novels, a number for each passage.
 
+    reader  who it is
     losses  mean nats per token with the own past, and, where it was asked, with none and another's
     sums    nats of all tokens of a class
     tokens  how many these are
@@ -102,6 +124,7 @@ class NovelLosses:
     bytes   that one passage carries between windows
     """
 
+    reader: Reader
     losses: dict[Past, tuple[float, ...]]
     sums: dict[TokenClass, tuple[float, ...]]
     tokens: dict[TokenClass, tuple[int, ...]]
@@ -129,11 +152,22 @@ class Novels:
     vectors: int
     windows: tuple[int, ...]
     trained: int
-    readings: dict[str, NovelLosses]
+    readings: tuple[NovelLosses, ...]
 
-    def share(self, name: str, window: int, part: TokenClass | None = None) -> Estimate:
+    def find(self, kind: str, window: int | None = None) -> NovelLosses | None:
+        """The reading of one kind with all vectors in all layers, at a window or the first."""
+        wanted = Reader(kind, self.windows[0] if window is None else window)
+        return next((one for one in self.readings if one.reader == wanted), None)
+
+    def reading(self, kind: str, window: int | None = None) -> NovelLosses:
+        """The same, which is there in every result."""
+        found = self.find(kind, window)
+        assert found is not None, f"nobody read as {kind}"
+        return found
+
+    def share(self, one: NovelLosses, window: int, part: TokenClass | None = None) -> Estimate:
         """Share of the gain from window alone to whole context, 95 % over passages."""
-        three = [self.readings[one] for one in (f"floor {window}", name, "ceiling")]
+        three = [self.reading("floor", window), one, self.reading("ceiling")]
         if part is None:
             each = np.stack([one.nats() for one in three], 1)
         else:
@@ -146,9 +180,9 @@ class Novels:
         found = bootstrap(each, share)
         return Estimate(float(found.value), float(found.low), float(found.high))
 
-    def saved(self, name: str, window: int) -> Estimate:
+    def saved(self, one: NovelLosses, window: int) -> Estimate:
         """Nats per token that a contestant saves over the window alone."""
-        found = bootstrap(self.readings[f"floor {window}"].nats() - self.readings[name].nats())
+        found = bootstrap(self.reading("floor", window).nats() - one.nats())
         return Estimate(float(found.value), float(found.low), float(found.high))
 
 
