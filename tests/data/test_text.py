@@ -136,6 +136,18 @@ def test_documents_are_held_out_by_name_or_title() -> None:
         split_documents(documents[:1], 0.5, ["shelf/b"])
 
 
+def test_documents_are_kept_for_a_test_by_name() -> None:
+    documents = [Document(f"{name}.txt", name) for name in "abc"]
+    parts = split_documents(documents, 0.5, ["b"], tested=["c"])
+    assert parts == {"train": ["a"], "valid": ["b"], "test": ["c"]}
+    with pytest.raises(UserError, match="'b' is named for validation and for the test"):
+        split_documents(documents, 0.5, ["b"], tested=["b", "c"])
+    with pytest.raises(UserError, match="leave some to train on"):
+        split_documents(documents, 0.5, ["a", "b"], tested=["c"])
+    with pytest.raises(UserError, match="set valid too"):
+        Text.make(tested=("a",))
+
+
 def test_train_and_held_out_topics_are_all_topics() -> None:
     task = Text(unit="bytes")
     train, valid = (task.vocabulary.decode(task.tokens(split)) for split in ("train", "valid"))

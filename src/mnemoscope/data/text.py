@@ -45,8 +45,8 @@ class Text(Task):
 
     Held out for validation are the documents that ``valid`` names; else whole documents when there
     are ten or more, always the same ones; else the last part of the text. A share for a ``test`` is
-    taken in the same way, since who chooses by the held-out text cannot report it. BPE learns from
-    the training part only.
+    taken in the same way, or the documents that ``tested`` names, since who chooses by the held-out
+    text cannot report it. BPE learns from the training part only.
     """
 
     carries: ClassVar[bool] = True
@@ -63,6 +63,9 @@ class Text(Task):
     valid: Annotated[tuple[str, ...] | None, DISTINCT] = Field(
         None, min_length=1, description="documents kept for validation instead, by name"
     )
+    tested: Annotated[tuple[str, ...] | None, DISTINCT] = Field(
+        None, min_length=1, description="documents kept for a test too, by name; only with valid"
+    )
 
     reset: Literal["document", "lane"] = Field(
         "document", description="where a row begins anew; lane = nowhere else, as older runs did"
@@ -77,6 +80,8 @@ class Text(Task):
             )
         if self.test and self.valid is not None:
             raise ValueError("a share is kept for a test only where valid names no documents")
+        if self.tested is not None and self.valid is None:
+            raise ValueError("tested names documents only where valid names some: set valid too")
         if self.held_out + self.test >= 1:
             raise ValueError(
                 f"held_out={self.held_out} and test={self.test} leave nothing to learn"
@@ -117,7 +122,7 @@ class Text(Task):
         """Return all token ids of a split in reading order, read-only."""
         tokens = _corpus(self).parts[split]
         if split == "test" and not len(tokens):
-            raise UserError("no text is kept for a test; set test to a share of it")
+            raise UserError("no text is kept for a test; set test to a share of it, or tested")
         return tokens
 
     def batch(
@@ -179,7 +184,8 @@ class _Corpus:
 # A config is frozen, so it can stand for its corpus; a few suffice, as corpora may be large.
 @lru_cache(maxsize=4)
 def _corpus(task: Text) -> _Corpus:
-    parts = split_documents(read_documents(task.source), task.held_out, task.valid, task.test)
+    documents = read_documents(task.source)
+    parts = split_documents(documents, task.held_out, task.valid, task.test, task.tested or ())
     texts = {part: "".join(pieces) for part, pieces in parts.items()}
     rest = "".join(text for part, text in texts.items() if part != "train")
     vocabulary = learn(task.unit, texts["train"], rest, task.vocabulary_size)
@@ -208,16 +214,19 @@ def split_documents(
     held_out: float,
     valid: Sequence[str] | None = None,
     test: float = 0.0,
+    tested: Sequence[str] = (),
 ) -> dict[Split, list[str]]:
     """Return the documents to train, to validate and to test on, a blank line between two."""
     count = len(documents)
     if valid is not None:
-        named = choose(documents, valid)
-        names = {document.name for document in named}
-        if len(named) == count:
+        named, apart = choose(documents, valid), choose(documents, tested)
+        both = [one.title for one in named if one in apart]
+        if both:
+            raise UserError(f"{both[0]!r} is named for validation and for the test: choose one")
+        if len(named) + len(apart) == count:
             raise UserError("every document is held out: leave some to train on")
-        rest = _spaced(one for one in documents if one.name not in names)
-        return {"train": rest, "valid": _spaced(named), "test": []}
+        rest = _spaced(one for one in documents if one not in named and one not in apart)
+        return {"train": rest, "valid": _spaced(named), "test": _spaced(apart)}
     if count < _ENOUGH_DOCUMENTS:
         pieces = _spaced(documents)
         whole = sum(map(len, pieces))
@@ -227,10 +236,10 @@ def split_documents(
             "valid": _between(pieces, first, second),
             "test": _between(pieces, second, whole),
         }
-    held, tested = part_sizes(count, held_out, test)
+    held, second = part_sizes(count, held_out, test)
     # Drawn from a fixed seed: neighbours in a sorted folder are alike, and no run may see them.
     rng = np.random.default_rng(derive(0, "held out"))
-    chosen = np.split(rng.permutation(count), (held, held + tested))
+    chosen = np.split(rng.permutation(count), (held, held + second))
     valid_part, test_part, train = (_spaced(documents[i] for i in sorted(one)) for one in chosen)
     return {"train": train, "valid": valid_part, "test": test_part}
 

@@ -24,7 +24,7 @@ def saved(losses: Losses) -> dict[str, Estimate]:
 def sentences(losses: Losses, gains: dict[str, Estimate]) -> list[str]:
     """Who saves bits, whether its own state does it, and who has not learnt enough to be ranked."""
     unranked = [losses.labels[model] for model in losses.models if model not in losses.ranked]
-    failed = "did not beat counted pairs of bytes in every seed"
+    failed = f"did not beat counted pairs of {losses.unit} in every seed"
     if gains:
         best = max(gains, key=lambda model: (gains[model].low >= LEAST, gains[model].mean))
         told = [_saves(losses, gains, best), _uses(losses, best)]
@@ -36,7 +36,7 @@ def sentences(losses: Losses, gains: dict[str, Estimate]) -> list[str]:
 
 
 def _saves(losses: Losses, gains: dict[str, Estimate], best: str) -> str:
-    label, gain = losses.labels[best], _shown(gains[best])
+    label, gain = losses.labels[best], shown(gains[best])
     sure = [losses.labels[m] for m, one in gains.items() if one.low >= LEAST and m != best]
     if gains[best].low < LEAST:
         return (
@@ -58,13 +58,15 @@ def _uses(losses: Losses, model: str) -> str:
     if users:
         rest = f"; what is older than the cache is used by {listed(users)}"
     return (
-        f"With the state of another passage {losses.labels[model]} needs {_shown(cost)} bits per "
+        f"With the state of another passage {losses.labels[model]} needs {shown(cost)} bits per "
         f"byte more, {used}{rest}."
     )
 
 
-def _shown(one: Estimate) -> str:
-    return f"{one.mean:.3f} (95 %: {one.low:.3f} to {one.high:.3f})"
+def shown(one: Estimate, digits: int = 3) -> str:
+    """An estimate with its interval, for a sentence."""
+    mean, low, high = (f"{value:.{digits}f}" for value in (one.mean, one.low, one.high))
+    return f"{mean} (95 %: {low} to {high})"
 
 
 def estimated(
@@ -82,7 +84,7 @@ def saved_figure(losses: Losses, gains: dict[str, Estimate]) -> Figure:
     return Figure(
         "Bits per byte saved by each memory",
         bars([series], "", "bits per byte saved", references=[Reference(0, "no memory")]),
-        "Against no memory, on the same bytes of books that were held out. Line: 95 % of "
+        "Against no memory, on the same text of books that were held out. Line: 95 % of "
         f"{DRAWS} bootstrap draws of seeds and passages.",
         [
             {"model": label, **gain.cells("bits per byte saved")}

@@ -1,6 +1,6 @@
 """Read passages with a state that is carried, or tampered with: this is where models run.
 
-Shapes: R passages, T bytes of a segment, K stretches of the reading, see `passages`.
+Shapes: R passages, T tokens of a segment, K stretches of the reading, see `passages`.
 """
 
 from __future__ import annotations
@@ -19,31 +19,60 @@ from mnemoscope.core.arrays import Floats
 from mnemoscope.data.documents import choose, read_documents
 from mnemoscope.data.text import Text
 from mnemoscope.memories.state import State
+from mnemoscope.memories.transformer.state import AttentionState, append
 from mnemoscope.memories.transformer_xl.state import LayerInputs, LayerState
 from mnemoscope.models.model import SequenceModel, StreamState
-from mnemoscope.studies.books.passages import PROBE, Passage, cut, lengths, stretch
-from mnemoscope.studies.books.result import Examined, Grid
+from mnemoscope.studies.books.passages import PROBE, Passage, cut, cut_for_rates, lengths, stretch
+from mnemoscope.studies.books.result import Examined, Grid, Tried
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
 
 
-def examine(folder: Path, read: int, passages: int) -> Examined:
-    """Let a trained model read what was held out, its state carried and tampered with."""
+def examine(folder: Path, read: int, passages: int | None, segment: int, recent: int) -> Examined:
+    """Let a trained model read what is reported, its state carried and tampered with."""
+    run, task = _opened(folder)
+    assert task.valid is not None
+    books = choose(read_documents(task.source), task.tested or task.valid)
+    chosen = cut(books, read, passages, segment, run.vocabulary)
+    return read_passages(_model(run), chosen, segment, run.seconds, recent=recent)
+
+
+def examine_rate(folder: Path, read: int, segment: int) -> Tried:
+    """Let a model that tries a rate read the books for that, which nothing is reported of."""
+    run, task = _opened(folder)
+    assert task.valid is not None
+    assert task.tested is not None
+    books = choose(read_documents(task.source), task.valid)
+    chosen = cut_for_rates(books, read, segment, run.vocabulary)
+    bits = np.sum(read_passages(_model(run), chosen, segment, controls=False).bits)
+    return Tried(float(bits) * math.log(2) / float(lengths(chosen, segment).sum()))
+
+
+def _opened(folder: Path) -> tuple[Run, Text]:
     run = Run.open(folder)
     task = run.config.task
     assert isinstance(task, Text)
-    assert task.valid is not None
-    books = choose(read_documents(task.source), task.valid)
-    segment = run.config.segment
-    model = run.model().to(join(run.config.training.device).device)
-    return read_passages(model, cut(books, read, passages, segment), segment, run.seconds)
+    return run, task
+
+
+def _model(run: Run) -> SequenceModel:
+    return run.model().to(join(run.config.training.device).device)
 
 
 @torch.no_grad()
 def read_passages(
-    model: SequenceModel, passages: Sequence[Passage], segment: int, seconds: float = 0.0
+    model: SequenceModel,
+    passages: Sequence[Passage],
+    segment: int,
+    seconds: float = 0.0,
+    *,
+    recent: int = 0,
+    controls: bool = True,
 ) -> Examined:
-    """Read all passages side by side and add up what every byte cost, in bits."""
+    """Read all passages side by side and add up what every token cost, in bits.
+
+    Of a model that keeps keys and values, the last ``recent`` tokens count as its cache.
+    """
     device = model.readout.weight.device
     bits = np.zeros_like(lengths(passages, segment))
     extra: dict[str, Floats] = {}
@@ -54,10 +83,11 @@ def read_passages(
         window = torch.from_numpy(np.stack([one[: segment + 1] for one in ids])).to(device)
         if state is not None and state.batch > rows:
             state = state.select(range(rows))
-        controls = {} if state is None or step % PROBE else tampered(state)
+        probing = controls and state is not None and step % PROBE == 0
+        others = tampered(state, recent) if probing and state is not None else {}
         spent, state = _cost(model, window, state)
         bits[:rows, place] += spent
-        for name, other in controls.items():
+        for name, other in others.items():
             more = _cost(model, window, other)[0] - spent
             extra.setdefault(name, np.zeros_like(bits))[:rows, place] += more
     assert state is not None
@@ -73,13 +103,15 @@ def _grid(values: Floats) -> Grid:
     return tuple(map(tuple, values.tolist()))
 
 
-def tampered(state: StreamState) -> dict[str, StreamState | None]:
+def tampered(state: StreamState, recent: int = 0) -> dict[str, StreamState | None]:
     """The controls: what a model is given instead of the state that it carried.
 
     blanked         nothing, as at the beginning
     shuffled        the state of another passage, which has read as much
     older blanked   the cache as it was, but nothing of what is older than the cache
     older shuffled  the cache as it was, and another passage's memory of what is older
+
+    Where keys and values are kept, the last ``recent`` tokens are the cache, if there are more.
     """
     rows = state.batch
     # Half-way round: passages of one book stand together, so another book's is more likely.
@@ -87,22 +119,34 @@ def tampered(state: StreamState) -> dict[str, StreamState | None]:
     swapped = state.select(others)
     found: dict[str, StreamState | None] = {"blanked": None, "shuffled": swapped}
     pairs = list(zip(state.layers, swapped.layers, strict=True))
-    if any(_older(layer) for layer in state.layers):
-        blank = tuple(_with_older(layer, None) for layer in state.layers)
+    if any(_older(layer, recent) for layer in state.layers):
+        blank = tuple(_with_older(layer, None, recent) for layer in state.layers)
         found["older blanked"] = replace(state, layers=blank)
-        mixed = tuple(_with_older(layer, other) for layer, other in pairs)
+        mixed = tuple(_with_older(layer, other, recent) for layer, other in pairs)
         found["older shuffled"] = replace(state, layers=mixed)
     return found
 
 
-def _older(layer: State) -> bool:
+def _older(layer: State, recent: int) -> bool:
+    if isinstance(layer, AttentionState):
+        return 0 < recent < layer.length
     return isinstance(layer, LayerState) and (
         layer.compressed is not None or layer.signal is not None
     )
 
 
-def _with_older(layer: State, other: State | None) -> State:
+def _with_older(layer: State, other: State | None, recent: int) -> State:
     """A layer's own cache, with what another layer remembers beyond its cache, or with nothing."""
+    if isinstance(layer, AttentionState):
+        own = layer.last(recent)
+        if not isinstance(other, AttentionState):
+            return own
+        older = other.length - recent
+        return append(
+            AttentionState(other.keys[:, :, :older], other.values[:, :, :older]),
+            own.keys,
+            own.values,
+        )
     assert isinstance(layer, LayerState)
     if isinstance(other, LayerState):
         return replace(other, cache=layer.cache)
@@ -117,7 +161,7 @@ def _with_older(layer: State, other: State | None) -> State:
 def _cost(
     model: SequenceModel, window: Tensor, state: StreamState | None
 ) -> tuple[Floats, StreamState]:
-    """Bits for the bytes 1 … T of windows (R, T + 1), summed over a segment: (R,)."""
+    """Bits for the tokens 1 … T of windows (R, T + 1), summed over a segment: (R,)."""
     out = model(window[:, :-1], state)
     nats = F.cross_entropy(out.logits.float().transpose(1, 2), window[:, 1:], reduction="none")
     spent: Floats = nats.double().sum(1).cpu().numpy() / math.log(2)

@@ -11,9 +11,11 @@ from mnemoscope.core.statistics import RESAMPLES as DRAWS
 from mnemoscope.core.statistics import Estimate
 from mnemoscope.plots.figure import Reference, Series, bars, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
+from mnemoscope.studies.books import shares
 from mnemoscope.studies.books.finding import estimated, saved, saved_figure, sentences
 from mnemoscope.studies.books.losses import LEAST, Losses
 from mnemoscope.studies.books.result import BooksResult
+from mnemoscope.studies.books.settings import carried, rates_tried
 from mnemoscope.studies.findings import lead
 from mnemoscope.studies.sentences import all_banded, bands_of, gated, ranked, signs
 from mnemoscope.studies.study import Diverged
@@ -46,12 +48,24 @@ def page(result: BooksResult) -> list[Section]:
     losses = Losses(result)
     if not losses.models:
         return [Section("What was found", ["Nothing: all trainings diverged.", *_diverged(result)])]
-    figure, rest = _by_model(losses), list[Figure]()
-    gains = saved(losses)
-    if gains:
-        figure, rest = saved_figure(losses, gains), [figure]
-    found = lead(sentences(losses, gains), figure)
-    return [found, _loss(losses, rest), _reading(losses), _attribution(losses), _sizes(losses)]
+    by_model, more, told = _by_model(losses), list[Section](), list[str]()
+    gains, judged = saved(losses), True
+    if shares.asked(losses):
+        told, judged = shares.sentences(losses), not shares.nothing_to_share(losses)
+        more = [shares.section(losses)] if judged else []
+    if judged and shares.asked(losses) and shares.told(losses):
+        figure = shares.share_figure(losses)
+    else:
+        figure = saved_figure(losses, gains) if judged and gains else by_model
+    return [
+        lead(told or sentences(losses, gains), figure),
+        *more,
+        _loss(losses, [] if figure is by_model else [by_model], judged),
+        _reading(losses, judged),
+        _attribution(losses, judged),
+        *rates_tried(losses),
+        carried(losses),
+    ]
 
 
 def _parted(estimates: dict[str, Estimate], *words: str) -> list[str]:
@@ -69,7 +83,7 @@ def _rates(losses: Losses) -> dict[str, Floats]:
     return {label: losses.rate(model) for model, label in losses.labels.items()}
 
 
-def _loss(losses: Losses, figures: Sequence[Figure]) -> Section:
+def _loss(losses: Losses, figures: Sequence[Figure], judged: bool) -> Section:
     result, rates = losses.result, _rates(losses)
     names = list(dict.fromkeys(losses.books))
     among = {losses.labels[model]: losses.rate(model) for model in losses.ranked}
@@ -83,7 +97,7 @@ def _loss(losses: Losses, figures: Sequence[Figure]) -> Section:
         *([gated(gates)[1]] if gates else []),
         *_diverged(result),
     ]
-    if "none" in losses.models and losses.remembering:
+    if "none" in losses.models and losses.remembering and judged:
         words.append(_verdict(losses))
     table = Table(
         "Bits per byte by book",
@@ -99,7 +113,32 @@ def _loss(losses: Losses, figures: Sequence[Figure]) -> Section:
         ],
         "Mean of the seeds; perplexity is 2 to the power of bits per byte.",
     )
-    return Section("What was seen", [*words, *figures, table])
+    return Section("What was seen", [*words, *figures, table, *_per_word(losses, names)])
+
+
+def _per_word(losses: Losses, names: Sequence[str]) -> list[Table]:
+    """Perplexities that other work can be held against; older results have counted no words."""
+    rows: list[list[Cell]] = []
+    for model, label in losses.labels.items():
+        each = [losses.word_perplexity(model, book) for book in (*names, None)]
+        if any(one is None for one in each):
+            return []
+        nats = round(float(losses.nats_per_token(model).mean()), 4)
+        means = (round(float(one.mean()), 2) for one in each if one is not None)
+        rows.append([label, nats, *means])
+    ends = " and ends of lines" if losses.result.line_ends else ""
+    words = sum(one.words or 0 for one in losses.result.passages)
+    return [
+        Table(
+            "Perplexity per word",
+            ["model", "nats per token", *names, "all"],
+            rows,
+            f"Mean of the seeds. e to the power of all nats over all {words:,} words{ends} of what "
+            "was read, so that models with other tokens can be compared. Tokens are "
+            f"{losses.result.unit}, {losses.result.vocab:,} different ones, of "
+            f"{losses.bytes.sum() / losses.tokens.sum():.2f} bytes on average.",
+        )
+    ]
 
 
 def _by_model(losses: Losses) -> Figure:
@@ -137,18 +176,18 @@ def _verdict(losses: Losses) -> str:
     return " ".join([*(f"{part}." for part in parts), _BAND])
 
 
-def _reading(losses: Losses) -> Section:
+def _reading(losses: Losses, judged: bool) -> Section:
     curves = {label: losses.curve(model) for model, label in losses.labels.items()}
-    own, values = all_banded(losses.ends, curves, ("bytes read", "bits per byte"))
+    own, values = all_banded(losses.ends, curves, (f"{losses.unit} read", "bits per byte"))
     absolute = Figure(
-        "Loss against bytes read",
-        lines(own, "bytes read, up to", "bits per byte", log_x=True),
+        f"Loss against {losses.unit} read",
+        lines(own, f"{losses.unit} read, up to", "bits per byte", log_x=True),
         "Each point is a stretch of the reading as long as all before it together. Line: mean of "
         "the seeds; band: lowest to highest seed. How hard the text is differs from stretch to "
         "stretch, so only differences between models tell something.",
         values,
     )
-    if "none" not in losses.models or not losses.remembering:
+    if "none" not in losses.models or not losses.carrying:
         return Section("As more is read", [absolute])
     series: list[Series] = []
     rows: list[dict[str, Cell]] = []
@@ -158,23 +197,23 @@ def _reading(losses: Losses) -> Section:
         gains = [losses.gain(model, losses.only(k)) for k in range(len(losses.ends))]
         series.append(estimated(label, losses.ends, gains, style))
         rows += [
-            {"model": label, "bytes read": end, **gain.cells("bits per byte saved")}
+            {"model": label, f"{losses.unit} read": end, **gain.cells("bits per byte saved")}
             for end, gain in zip(losses.ends, gains, strict=True)
         ]
     figure = Figure(
-        "Bits saved against bytes read",
+        f"Bits saved against {losses.unit} read",
         lines(
             series,
-            "bytes read, up to",
+            f"{losses.unit} read, up to",
             "bits per byte saved against no memory",
             log_x=True,
             references=[Reference(0, "no memory")],
         ),
-        f"On the same bytes, so that hard and easy stretches cancel. Band: 95 % of {DRAWS} "
+        f"On the same text, so that hard and easy stretches cancel. Band: 95 % of {DRAWS} "
         "bootstrap draws of seeds and passages.",
         rows,
     )
-    return Section("As more is read", [_growth(losses), absolute, figure])
+    return Section("As more is read", [*([_growth(losses)] if judged else []), absolute, figure])
 
 
 def _growth(losses: Losses) -> str:
@@ -183,7 +222,7 @@ def _growth(losses: Losses) -> str:
     if early == late:
         return "The reading ends where the warm-up does: nothing can be said of its course."
     pair = losses.only(early), losses.only(late)
-    growths = {losses.labels[m]: losses.growth(m, *pair) for m in losses.remembering}
+    growths = {losses.labels[m]: losses.growth(m, *pair) for m in losses.carrying}
     words = _parted(
         growths,
         "saves more as more is read",
@@ -191,14 +230,14 @@ def _growth(losses: Losses) -> str:
         "neither more nor less that could be told",
     )
     return (
-        f"The last stretch ({losses.ends[-2]:,} to {losses.ends[-1]:,} bytes read) against that "
-        f"which ends at {losses.ends[early]:,}, in bits per byte saved against no memory: "
+        f"The last stretch ({losses.ends[-2]:,} to {losses.ends[-1]:,} {losses.unit} read) against "
+        f"that which ends at {losses.ends[early]:,}, in bits per byte saved against no memory: "
         f"{'; '.join(words)}. {_BAND}"
     )
 
 
-def _attribution(losses: Losses) -> Section:
-    models = losses.remembering
+def _attribution(losses: Losses, judged: bool) -> Section:
+    models = losses.carrying
     if not models:
         return Section("Is it the memory?", ["No model with a memory was trained."])
     series: list[Series] = []
@@ -218,18 +257,18 @@ def _attribution(losses: Losses) -> Section:
         "Loss without the state",
         bars(series, "model", "extra bits per byte"),
         "What every byte costs more when the state before a segment is replaced, on one segment in "
-        f"{losses.result.probe} after {losses.warm_from:,} bytes read, the same for all. "
+        f"{losses.result.probe} after {losses.warm_from:,} {losses.unit} read, the same for all. "
         f"Bar: mean of the seeds; line: 95 % of {DRAWS} bootstrap draws of seeds and passages.",
         rows,
     )
-    return Section("Is it the memory?", [*_blame(losses, models), figure])
+    return Section("Is it the memory?", [*(_blame(losses, models) if judged else []), figure])
 
 
 def _blame(losses: Losses, models: Sequence[str]) -> list[str]:
     whole = ", ".join(f"{losses.labels[m]} {losses.cost(m, 'blanked')}" for m in models)
     swapped = ", ".join(f"{losses.labels[m]} {losses.cost(m, 'shuffled')}" for m in models)
     words = [
-        f"Without the state before a segment, its bytes cost more by: {whole}. With the "
+        f"Without the state before a segment, its {losses.unit} cost more by: {whole}. With the "
         f"state of another passage: {swapped}. The text just before the segment, which any cache "
         f"holds, is part of this. {_BAND}"
     ]
@@ -252,48 +291,3 @@ def _blame(losses: Losses, models: Sequence[str]) -> list[str]:
     parts = ["The cache left alone, and what is older exchanged between passages or blanked."]
     parts += [f"{_OLDER[kind]}: {'; '.join(texts)}." for kind, texts in said.items() if texts]
     return [*words, " ".join(parts)]
-
-
-def _sizes(losses: Losses) -> Section:
-    models = {model: losses.result.models[model] for model in losses.models}
-    carried = {m: next(iter(losses.trials[m].values())).state_bytes for m in models}
-    rows: list[list[Cell]] = [
-        [
-            one.label,
-            one.parameters,
-            carried[model],
-            one.mem_len,
-            one.older,
-            None if one.mlp_ratio is None else round(one.mlp_ratio, 3),
-            round(float(np.mean([seed.seconds for seed in losses.trials[model].values()])), 1),
-        ]
-        for model, one in models.items()
-    ]
-    sizes = [one.parameters for one in models.values()]
-    states = [size for model, size in carried.items() if model != "none"]
-    words = f"All models have between {min(sizes):,} and {max(sizes):,} parameters"
-    if states:
-        words += f", and those with a memory carry between {min(states):,} and {max(states):,} "
-        words += "bytes, measured at the end of the reading"
-    words += (
-        ". All have the same width; a memory that brings weights of its own pays for them with a "
-        "thinner feed-forward layer."
-    )
-    other = [f"{one.label} {one.width}" for one in models.values() if one.mlp_ratio is None]
-    if other:
-        words += f" Without such a layer, and as wide as the parameters allow: {', '.join(other)}."
-    columns = ["model", "parameters", "state bytes", "mem_len", "older", "mlp_ratio", "training s"]
-    return Section(
-        "What each carries",
-        [
-            words,
-            Table(
-                "Size of model and state",
-                columns,
-                rows,
-                "State of one passage; mem_len and older: vectors a layer keeps of the last tokens "
-                "and of what is older; mlp_ratio: width of the feed-forward layer, in widths. "
-                "Training time of one model on one thread.",
-            ),
-        ],
-    )

@@ -5,6 +5,7 @@ Shapes: R passages, K stretches of the reading, see `passages`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mnemoscope.studies.study import Diverged
@@ -30,11 +31,19 @@ class Examined:
 
 @dataclass(frozen=True)
 class ReadPassage:
-    """Which book a passage is of; (K,) bytes read in each stretch, and read with controls too."""
+    """Which book a passage is of, and how much of it was read.
+
+    bytes   (K,) bytes of text in each stretch
+    probed  (K,) those that were read with controls too
+    tokens  (K,) tokens in each stretch; empty where they are bytes
+    words   in all that was read, as perplexities per word count them; None in older results
+    """
 
     book: str
     bytes: tuple[float, ...]
     probed: tuple[float, ...]
+    tokens: tuple[float, ...] = ()
+    words: int | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,7 @@ class BooksModel:
     """A contender: None is said of an option that its memory does not have.
 
     older  vectors that a layer keeps of what is older than the last ``mem_len`` tokens
+    lr     the rate that it was trained with; None in older results
     """
 
     label: str
@@ -50,6 +60,7 @@ class BooksModel:
     mem_len: int | None
     older: int
     mlp_ratio: float | None
+    lr: float | None = None
 
 
 @dataclass(frozen=True)
@@ -63,13 +74,48 @@ class BooksTrial:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """What a short training that tried a rate came to: nats per token on the books for that."""
+
+    loss: float
+
+
+@dataclass(frozen=True)
+class TriedRate:
+    """A rate that was tried for a model, and how that ended."""
+
+    model: str
+    lr: float
+    outcome: Tried | Diverged
+
+    @property
+    def loss(self) -> float:
+        """Nats per token; infinite where the training diverged."""
+        return self.outcome.loss if isinstance(self.outcome, Tried) else float("inf")
+
+
+def best_rate(tried: Sequence[TriedRate], model: str, default: float) -> float:
+    """The rate with the lowest loss; ``default`` where none was tried."""
+    own = [one for one in tried if one.model == model]
+    return min(own, key=lambda one: one.loss).lr if own else default
+
+
+@dataclass(frozen=True)
 class BooksResult:
     """All models on all passages.
 
-    warm   bytes read before controls count
-    probe  controls read one segment in so many
-    bigram bits per byte of a model that knows how often each byte follows each, no more; None in
-           results of versions that did not count
+    warm       tokens read before controls count
+    probe      controls read one segment in so many
+    bigram     bits per byte of a model that knows how often each token follows each, no more; None
+               in results of versions that did not count
+    unit       what a token is
+    vocab      how many different ones there are
+    context    tokens back that the ceiling attends to; None where there is none
+    recent     tokens that count as cache where a model has no other: half of the vectors of a state
+    line_ends  whether the end of a line counts as a word
+    tried      learning rates that were tried, on the books ``tuned``, which nothing is reported of,
+               in trainings of ``tried_steps`` steps
+    stopped    whether memories were not trained because there was too little to gain
     """
 
     segment: int
@@ -81,3 +127,12 @@ class BooksResult:
     models: dict[str, BooksModel]
     trials: tuple[BooksTrial, ...]
     bigram: float | None = None
+    unit: str = "bytes"
+    vocab: int = 256
+    context: int | None = None
+    recent: int = 0
+    line_ends: bool = False
+    tried: tuple[TriedRate, ...] = ()
+    tried_steps: int = 0
+    tuned: tuple[str, ...] = ()
+    stopped: bool = False

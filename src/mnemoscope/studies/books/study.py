@@ -1,71 +1,97 @@
 """Does it help a language model to carry its memory through a whole book?
 
-Models of equal parameters and equal bytes of state learn to predict the next byte of books, and
+Models of equal parameters and equal bytes of state learn to predict the next token of books, and
 then read books that none of them has seen. What the state brings is measured by taking it away:
-blanked, or exchanged for that of another passage.
+blanked, or exchanged for that of another passage. How much there was to gain is told by a floor,
+which carries nothing, and a ceiling, which attends to everything that it has read of late.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORY_NAMES, find
-from mnemoscope.core.seeds import derive
-from mnemoscope.data.documents import Document, choose, read_documents
+from mnemoscope.data.documents import read_documents
 from mnemoscope.data.text import Text
+from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
 from mnemoscope.memories.config import ModelConfig, check_heads
+from mnemoscope.studies.books.losses import CEILING, FLOOR, RECOVERABLE, Losses
 from mnemoscope.studies.books.page import page as books_page
-from mnemoscope.studies.books.passages import PROBE, bigram_bits, cut, lengths, starts
-from mnemoscope.studies.books.result import (
-    BooksModel,
-    BooksResult,
-    BooksTrial,
-    Examined,
-    ReadPassage,
+from mnemoscope.studies.books.parts import Parts, part_books
+from mnemoscope.studies.books.passages import (
+    PROBE,
+    asked_text,
+    bigram_bits,
+    count_words,
+    cut,
+    cut_for_rates,
+    lengths,
+    sizes,
+    starts,
 )
+from mnemoscope.studies.books.result import BooksModel, BooksResult, ReadPassage
+from mnemoscope.studies.books.trainings import Trainings
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
 from mnemoscope.studies.study import Device, LearningRate, ShapedStudy, Steps, label
-from mnemoscope.studies.trials import Trial, run_trials, training_of
+from mnemoscope.studies.trials import training_of
 from mnemoscope.training.config import RunConfig
 
 RATE = 4  # tokens that a compressed vector holds
 TAU = 0.75
 # Variants that the study has words for: of which memory, and what readers of the page will see.
 VARIANTS = {
-    "none": ("transformer_xl", "no memory"),
+    FLOOR: ("transformer_xl", "no memory"),
+    CEILING: ("transformer", "full attention"),
     "infinite-fixed": ("infinite", f"{label('infinite')}, τ = {TAU}"),
     "infinite-sticky": ("infinite", f"{label('infinite')}, sticky"),
 }
-# Documents shorter than this are never drawn: there is nothing to carry a memory through.
-SHORTEST = 4096
+# The ceiling learns from pieces of a quarter of its context, as many tokens a step as the others.
+PIECES = 4
+# Options of models that read BPE tokens of novels, in about 90 minutes of one core.
+NOVELS: dict[str, Any] = {
+    "unit": "bpe", "width": 128, "layers": 3, "segment": 64, "vectors": 64, "context": 1024,
+    "batch": 32, "steps": 1000, "learning_rates": (2e-3, 4e-3, 8e-3), "read": 1 << 13,
+    "passages": 8, "stop": True,
+    "models": (
+        "none", "ceiling", "transformer_xl", "compressive", "infinite", "infinite-sticky",
+    ),
+}  # fmt: skip
 
 
 class Books(ShapedStudy):
     """Does memory help to read books?
 
     A language model carries a memory through whole books. Does that lower its loss on books it has
-    never seen, which memory does it best at the same size, and is the gain really the memory's?
+    never seen, how much of what full attention would gain does a memory recover at a small size,
+    and is the gain really the memory's?
     """
 
     Result = BooksResult
     page = staticmethod(books_page)
     presets = {
+        "novels": NOVELS,
+        "wikitext": {
+            **NOVELS, "valid": ("test",), "tuned": ("valid",), "passages": None,
+            "line_ends": True,
+        },
         "paper": {
             "width": 512, "layers": 8, "heads": 8, "segment": 512, "vectors": 1024, "steps": 60_000,
-            "batch": 32, "lr": 4e-4, "read": 1 << 20, "warm": 1 << 14,
+            "batch": 32, "lr": 4e-4, "read": 1 << 20, "warm": 1 << 14, "context": 4096,
         },
     }  # fmt: skip
 
     lr: LearningRate = 1e-2
+    learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
+        (), description="tried for every model instead of lr, on books that are not reported"
+    )
+    tried_steps: int = Field(150, ge=1, description="steps of a training that tries a rate")
     device: Device = "auto"
     source: str | None = Field(
         None, description="a folder of texts, hf:OWNER/NAME[/CONFIG]; none = CPython's help topics"
@@ -73,20 +99,46 @@ class Books(ShapedStudy):
     valid: Annotated[tuple[str, ...] | None, DISTINCT] = Field(
         None, min_length=1, description="books to hold out, by name; none = drawn"
     )
+    tuned: Annotated[tuple[str, ...] | None, DISTINCT] = Field(
+        None, min_length=1, description="books to try rates on, by name; none = a short one"
+    )
     held_out: float = Field(0.15, gt=0, lt=1, description="share of the text to draw books for")
     models: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
-        ("none", "transformer_xl", "compressive", "infinite", "infinite-fixed", "infinite-sticky"),
+        (
+            "none",
+            "ceiling",
+            "transformer_xl",
+            "compressive",
+            "infinite",
+            "infinite-fixed",
+            "infinite-sticky",
+        ),
         min_length=1,
         description="which to compare: any memory, or " + ", ".join(VARIANTS),
     )
-    segment: int = Field(64, ge=1, description="bytes read at once")
+    unit: Unit = Field("bytes", description="what a token is: bytes, characters or bpe")
+    vocabulary_size: int = Field(
+        2048, ge=SMALLEST_BPE, description="most tokens BPE may learn; only for bpe"
+    )
+    segment: int = Field(64, ge=1, description="tokens read at once")
     vectors: int = Field(64, ge=4, description="vectors that a layer may carry")
+    context: int = Field(512, ge=2, description="tokens back that the ceiling attends to")
     steps: Steps = 800
     batch: int = Field(16, ge=1, description="segments per step")
     seeds: int = Field(3, ge=1, description="trainings per model")
-    read: int = Field(1 << 15, ge=2, description="bytes read of every passage")
-    passages: int = Field(4, ge=1, description="passages of a held-out book, if it has as many")
-    warm: int = Field(1 << 10, ge=0, description="bytes read before controls count")
+    read: int = Field(1 << 15, ge=2, description="tokens read of every passage")
+    passages: int | None = Field(
+        4, ge=1, description="passages of a held-out book, if it has as many; none = all of it"
+    )
+    warm: int = Field(1 << 10, ge=0, description="tokens read before controls count")
+    line_ends: bool = Field(
+        False, description="count the end of a line as a word, as WikiText's perplexities do"
+    )
+    stop: bool = Field(
+        False,
+        description="train no memory where the ceiling does not surely gain "
+        f"{RECOVERABLE:g} nats a token",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -101,7 +153,28 @@ class Books(ShapedStudy):
             raise ValueError(
                 f"read {self.read} is too short: make it at least eight segments and twice warm"
             )
+        if CEILING in self.models and self.context <= self.segment:
+            raise ValueError(
+                f"context {self.context} must be longer than a segment of {self.segment}: raise "
+                f"it, or leave {CEILING} out of models"
+            )
+        if CEILING in self.models and self.batch * self.segment % self._piece:
+            raise ValueError(
+                f"batch × segment, {self.batch * self.segment} tokens, is not a multiple of the "
+                f"{self._piece} that the ceiling learns from at once, 1/{PIECES} of its context"
+            )
+        if self.stop and not {FLOOR, CEILING} <= set(self.models):
+            raise ValueError(f"stop compares {FLOOR} and {CEILING}: let both take part")
         return self
+
+    @property
+    def _piece(self) -> int:
+        """Tokens that the ceiling reads at once while it learns.
+
+        Keys and values of earlier pieces get no gradient, so that short ones would teach it
+        nothing of keeping.
+        """
+        return max(self.segment, self.context // PIECES)
 
     @property
     def _chunk(self) -> int:
@@ -121,20 +194,25 @@ class Books(ShapedStudy):
             context=half + 1,
         )
         changed: dict[str, dict[str, Any]] = {
-            "none": {"mem_len": 0},
+            FLOOR: {"mem_len": 0},
+            CEILING: {"context": self.context},
             "infinite-fixed": {"contraction": TAU},
             "infinite-sticky": {"sticky": True, "bins": half},
         }
         return memory, options | changed.get(name, {})
 
-    def configs(self) -> dict[str, ModelConfig]:
-        """Every contender, with as many parameters as a plain Transformer-XL."""
+    def configs(self, vocab: int = 256) -> dict[str, ModelConfig]:
+        """Every contender, with as many parameters as a plain Transformer-XL.
+
+        Floor and ceiling come first: without a gain between them no memory can show any.
+        """
         from mnemoscope.studies.sizes import count
 
-        shape = {"vocab": 256, **self.some("width", "layers", "heads")}
+        shape = {"vocab": vocab, **self.some("width", "layers", "heads")}
         memory, options = self._memory("transformer_xl")
         budget = count(find("memory", memory).make(**shape, **options))
-        return {name: self._fitted(name, budget, shape) for name in self.models}
+        names = sorted(self.models, key=lambda name: name not in (FLOOR, CEILING))
+        return {name: self._fitted(name, budget, shape) for name in names}
 
     def _fitted(self, name: str, budget: int, shape: dict[str, int]) -> ModelConfig:
         from mnemoscope.studies.sizes import fitted, sized
@@ -148,78 +226,102 @@ class Books(ShapedStudy):
         return sized(memory, budget, **given)
 
     def run(self, folder: Path, jobs: int) -> BooksResult:
-        """Train every model × seed and let each read the books that were held out."""
-        from mnemoscope.studies.books.measure import examine
+        """Train every model × seed and let each read the books that were held out.
 
-        documents = read_documents(self.source)
-        books = choose(documents, self.valid) if self.valid else draw(documents, self.held_out)
-        passages = cut(books, self.read, self.passages, self.segment)
-        task = Text.make(source=self.source, unit="bytes", valid=[book.name for book in books])
-        training_text = len(task.tokens("train"))
-        read, probed = lengths(passages, self.segment), lengths(passages, self.segment, PROBE)
-        if not probed[:, starts(read.shape[1], self.segment) >= self.warm].any():
+        Each is trained at the best of its rates; floor and ceiling before all others.
+        """
+        parts = part_books(
+            read_documents(self.source), self.valid, self.held_out, self.tuned, self._tries
+        )
+        task = Text.make(**self.some("source", "unit", "vocabulary_size"), **parts.of_text)
+        result = self._begun(task, parts)
+        configs = self.configs(task.vocab)
+        trainings = Trainings(self, task, configs, folder / "runs", jobs)
+        first = [name for name in configs if name in (FLOOR, CEILING)]
+        later = [name for name in configs if name not in first]
+        result = trainings.more(result, first, later)
+        if self.stop and not Losses(result).enough:
+            return replace(result, stopped=bool(later))
+        return trainings.more(result, later, None if first else ())
+
+    @property
+    def _tries(self) -> bool:
+        return bool(self.learning_rates)
+
+    def _begun(self, task: Text, parts: Parts) -> BooksResult:
+        """The result before any training."""
+        vocabulary = task.vocabulary
+        passages = cut(parts.reported, self.read, self.passages, self.segment, vocabulary)
+        tokens, probed = (lengths(passages, self.segment, every) for every in (1, PROBE))
+        if not probed[:, starts(tokens.shape[1], self.segment) >= self.warm].any():
             raise UserError(
-                f"the passages held out end after {int(read[0].sum())} bytes, which leaves none "
+                f"the passages held out end after {int(tokens[0].sum())} tokens, which leaves none "
                 f"after a warm-up of {self.warm}; lower warm, or hold out longer books"
             )
-        configs = self.configs()
-        plan = [(name, seed) for name in configs for seed in range(self.seeds)]
-        trials = [
-            Trial(f"{name}-seed{seed}", self._config(task, name, configs[name], seed))
-            for name, seed in plan
-        ]
-        ask = partial(examine, read=self.read, passages=self.passages)
-        found = run_trials(trials, folder / "runs", ask, jobs, "books", kind=Examined)
+        if parts.tuned:  # too short shows here, and not after trainings
+            cut_for_rates(parts.tuned, self.read, self.segment, vocabulary)
+        train = task.tokens("train")
+        widths = vocabulary.widths[train]
         return BooksResult(
-            **self.some("segment", "warm"),
+            **self.some("segment", "warm", "unit", "line_ends", "tried_steps"),
             probe=PROBE,
-            trained_bytes=self.steps * self.batch * self.segment,
-            training_text=training_text,
+            trained_bytes=round(self.steps * self.batch * self.segment * float(widths.mean())),
+            training_text=int(widths.sum()),
             passages=tuple(
-                ReadPassage(one.book, tuple(every.tolist()), tuple(some.tolist()))
-                for one, every, some in zip(passages, read, probed, strict=True)
+                ReadPassage(
+                    one.book,
+                    tuple(every.tolist()),
+                    tuple(some.tolist()),
+                    () if self.unit == "bytes" else tuple(count.tolist()),
+                    count_words(asked_text(one, self.segment, vocabulary), self.line_ends),
+                )
+                for one, every, some, count in zip(
+                    passages,
+                    sizes(passages, self.segment),
+                    sizes(passages, self.segment, PROBE),
+                    tokens,
+                    strict=True,
+                )
             ),
-            models={name: _facts(name, config) for name, config in configs.items()},
-            bigram=bigram_bits(task.tokens("train"), passages),
-            trials=tuple(
-                BooksTrial(*one, trial.name, outcome)
-                for one, trial, outcome in zip(plan, trials, found, strict=True)
-            ),
+            models={},
+            trials=(),
+            bigram=bigram_bits(train, passages, task.vocab),
+            vocab=task.vocab,
+            context=self.context if CEILING in self.models else None,
+            recent=self.vectors // 2,
+            tuned=tuple(book.title for book in parts.tuned),
         )
 
-    def _config(self, task: Text, name: str, model: ModelConfig, seed: int) -> RunConfig:
-        training = training_of(self, seed=seed, **self.some("lr", "segment"))
-        return RunConfig("text", task, self._memory(name)[0], model, training)
+    def config(
+        self, task: Text, name: str, model: ModelConfig, steps: int, lr: float, seed: int
+    ) -> RunConfig:
+        """A training of a contender: as many tokens a step for all.
 
-
-def draw(documents: Sequence[Document], share: float) -> list[Document]:
-    """Draw books to hold out, always the same: at least two, and ``share`` of the text."""
-    long = [one for one in documents if len(one.text) >= SHORTEST]
-    if len(long) < 2 or len(documents) < 3:
-        raise UserError(
-            f"whole books are held out, drawn from those of {SHORTEST} characters or more: of "
-            f"{len(documents)} documents {len(long)} are; give at least three, two of them long, "
-            "or name those to hold out with valid"
+        The ceiling reads fewer rows, and longer ones.
+        """
+        segment = self._piece if name == CEILING else self.segment
+        settings = training_of(
+            self,
+            steps=steps,
+            evaluate_every=steps,
+            checkpoint_every=max(200, steps // 5),
+            lr=lr,
+            seed=seed,
+            batch=self.batch * self.segment // segment,
+            segment=segment,
         )
-    wanted = share * sum(len(one.text) for one in documents)
-    rng = np.random.default_rng(derive(0, "held out books"))
-    drawn: list[Document] = []
-    for place in rng.permutation(len(long)).tolist():
-        enough = len(drawn) >= 2 and sum(len(one.text) for one in drawn) >= wanted
-        if enough or len(drawn) == len(documents) - 1:
-            break
-        drawn.append(long[place])
-    return sorted(drawn, key=lambda one: one.name)
+        return RunConfig("text", task, self._memory(name)[0], model, settings)
 
+    def facts(self, name: str, config: ModelConfig, lr: float) -> BooksModel:
+        """What the page says of a contender."""
+        from mnemoscope.studies.sizes import count
 
-def _facts(name: str, config: ModelConfig) -> BooksModel:
-    from mnemoscope.studies.sizes import count
-
-    return BooksModel(
-        label=VARIANTS[name][1] if name in VARIANTS else label(name),
-        parameters=count(config),
-        width=config.width,
-        mem_len=getattr(config, "mem_len", None),
-        older=getattr(config, "compressed_len", 0) or getattr(config, "basis", 0),
-        mlp_ratio=getattr(config, "mlp_ratio", None),
-    )
+        return BooksModel(
+            label=VARIANTS[name][1] if name in VARIANTS else label(name),
+            parameters=count(config),
+            width=config.width,
+            mem_len=getattr(config, "mem_len", None),
+            older=getattr(config, "compressed_len", 0) or getattr(config, "basis", 0),
+            mlp_ratio=getattr(config, "mlp_ratio", None),
+            lr=lr,
+        )
