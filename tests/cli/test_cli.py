@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from awaited import AWAITED
 from command import refused
 
 import mnemoscope as ms
@@ -160,6 +161,7 @@ def test_mistakes_are_found_before_torch_is_imported() -> None:
         (["resume", "nowhere"], "is not a run"),
         (["generate", "nowhere", "a"], "is not a run"),
         (["list", "lsmt"], "did you mean 'lstm'"),
+        (["list", "sortin"], "did you mean 'sorting' or 'horizon'?"),
         (["study", "lga"], "unknown study 'lga'; did you mean 'lag'"),
         (["study", "lag", "--preset", "papper"], "did you mean 'paper'"),
         (["study", "lag", "--seeds", "0"], "seeds: input should be greater than"),
@@ -235,6 +237,9 @@ def test_every_preset_of_a_study_says_what_it_costs(
     said = capsys.readouterr().out
     costs = dict(re.findall(r"^ (\w+) +(not measured|\d+ CPU minutes) ", said, re.M))
     assert set(costs) == set(find("study", name).presets)
+    if name in AWAITED:
+        assert set(costs.values()) == {"not measured"}
+        return
     made = shipped.load(name).made
     assert made.cpu_seconds
     measured = {preset for preset, cost in costs.items() if cost != "not measured"}

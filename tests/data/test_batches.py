@@ -12,6 +12,7 @@ from mnemoscope.data.batch import NO_QUESTION, Batch, Stream, Task
 from mnemoscope.data.book import Book
 from mnemoscope.data.characters import Characters
 from mnemoscope.data.copy import Copy
+from mnemoscope.data.dialogue.task import Dialogue
 from mnemoscope.data.images import Images
 from mnemoscope.data.passages import Passages
 from mnemoscope.data.recall import Recall
@@ -36,6 +37,8 @@ TASKS_UNDER_TEST = [
     Book(books=4, length=12),
     Spelling(most_words=40),
     Translation(sentences=300, clauses=2, vocabulary_size=300),
+    Dialogue(),
+    Dialogue(document="another", filler=1, small_talk=2),
 ]
 
 
@@ -122,7 +125,10 @@ def test_every_option_of_a_task_is_explained(name: str) -> None:
 
 def test_data_needs_neither_torch_nor_heavy_imports() -> None:
     folder = Path(sys.modules["mnemoscope.data"].__path__[0])
-    modules = [f"mnemoscope.data.{file.stem}" for file in folder.glob("[a-z]*.py")]
+    modules = [
+        f"mnemoscope.data.{'.'.join(file.relative_to(folder).with_suffix('').parts)}"
+        for file in folder.rglob("[a-z]*.py")
+    ]
     code = (
         f"import sys, {', '.join(modules)}\n"
         "heavy = ('torch', 'tokenizers', 'datasets', 'sklearn', 'PIL')\n"

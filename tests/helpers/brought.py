@@ -66,14 +66,22 @@ def digits(path: Path) -> None:
     (path / "images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + shape + pixels)
 
 
+def talk(path: Path) -> None:
+    """The conversations that the page on dialogue prints."""
+    page = (Path(__file__).parents[2] / "docs" / "dialogue.md").read_text()
+    path.write_text(page.partition("`talk.json`:\n\n```text\n")[2].partition("```")[0])
+
+
 # What a reader brings, by the name that pages give it; made here, small.
 BROUGHT: dict[str, Callable[[Path], None]] = {
     "book.txt": text,
+    "talk.json": talk,
     "moby-dick.txt": text,
     # Long enough for the warm-up of the preset `paper`, 16384 bytes.
     "books": folder_of(
         "middlemarch.txt", "moby-dick.txt", "one.txt", "two.txt", "three.txt", paragraphs=120
     ),
+    "wikitext-2": folder_of("train.txt", "valid.txt", "test.txt", paragraphs=260),
     "gpt2": causal,  # on the hub; a folder of that name is opened in its stead
     "EleutherAI/pythia-70m": causal,
     "all-MiniLM-L6-v2": causal,

@@ -122,6 +122,9 @@ TASKS = _listed(
     ("sentences", "Sentences", "predict next or masked words"),
     ("delayed_answer", "DelayedAnswer", "fill in calls, and answers that come k tokens later"),
     ("masked_lm", "MaskedLM", "predict next or masked tokens of passages of a text"),
+) | _listed(
+    "data.{}.task",
+    ("dialogue", "Dialogue", "reply in conversations about a document read before"),
 )
 
 LENSES = _listed(
@@ -172,7 +175,7 @@ STUDIES = _listed(
     (
         "evolution",
         "Evolution",
-        "what do layers keep that learn to translate, to go on, or to fill in?",
+        "what do layers keep that learn to translate, to predict, or to fill in?",
     ),
     (
         "waves",
@@ -180,7 +183,8 @@ STUDIES = _listed(
         "how do heads attend two tokens back when all they know are absolute positions?",
     ),
     ("documents", "DocumentsStudy", "can a model keep texts by name, and does guidance matter?"),
-    ("infinite", "InfiniteStudy", "what is a long-term memory worth that is attached to a model?"),
+    ("infinite", "InfiniteStudy", "what does a long-term memory save that is attached to a model?"),
+    ("dialogue", "DialogueStudy", "what is kept of the document that a conversation is about?"),
     ("caches", "CachesStudy", "what do compressed caches keep of a text, and in how many bytes?"),
 )
 

@@ -46,7 +46,7 @@ CHECKPOINT_EVERY = 220
 PROTOTYPE: dict[str, Any] = {
     "trained": (1056,), "tested": (64, 160, 288, 544, 1056, 2080, 4128, 8224),
     "memories": ("equal", "fixed", "transformer_xl", "compressive"), "curriculum": (64, 288),
-    "steps": 2000, "episodes": 128,
+    "steps": 3000, "episodes": 128,
 }  # fmt: skip
 
 

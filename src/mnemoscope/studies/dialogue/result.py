@@ -1,0 +1,136 @@
+"""The result of the study `dialogue`, as data.
+
+Shapes: C conversations of the test, G groups of tokens (see `groups`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mnemoscope.studies.study import Diverged
+
+Grid = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Replies:
+    """How replies that a model gave compare with what was said: scores in [0, 1], BLEU in [0, 100].
+
+    how      greedy or sampled
+    count    replies
+    """
+
+    how: str
+    count: int
+    f1: float
+    rouge_1: float
+    rouge_l: float
+    meteor: float
+    bleu: float
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A trained model on the conversations of the test.
+
+    nats       by control (own, none, another), (C, G) loss of the replies, summed over the tokens
+               of each group; controls other than the first have the groups of `KINDS` alone
+    right      the same for tokens whose likeliest prediction was right
+    valid      loss per token on the valid part, by which rates are chosen
+    shown      per shown conversation, loss of every token of its turns; 0 where none is due
+    replies    scores of what it says itself; empty where nobody asked for that
+    """
+
+    nats: dict[str, Grid]
+    right: dict[str, Grid]
+    valid: float
+    seconds: float
+    shown: Grid = ()
+    replies: tuple[Replies, ...] = ()
+
+
+@dataclass(frozen=True)
+class DialogueTrial:
+    """One training at one rate, and what became of it."""
+
+    model: str
+    lr: float
+    seed: int
+    run: str
+    outcome: Examined | Diverged
+
+
+@dataclass(frozen=True)
+class DialogueModel:
+    """A contestant's size, bytes that one conversation carries in the end, and the chosen rate."""
+
+    label: str
+    parameters: int
+    width: int
+    state_bytes: int
+    lr: float
+
+
+@dataclass(frozen=True)
+class ReadConversation:
+    """A conversation of the test: tokens of its document and turns, words of its replies.
+
+    rating  how good the corpus says it is, None where it does not
+    counts  (G,) tokens in each group
+    """
+
+    name: str
+    document_tokens: int
+    turn_tokens: int
+    words: int
+    rating: int | None
+    counts: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ShownConversation:
+    """A conversation to read: what its document says, and its turns token by token.
+
+    speakers  of every turn
+    tokens    text of every token of the turns
+    turns     the number of the turn that each token is in
+    due       whether it was to be predicted
+    """
+
+    name: str
+    sections: tuple[str, ...]
+    speakers: tuple[str, ...]
+    tokens: tuple[str, ...]
+    turns: tuple[int, ...]
+    due: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class DialogueResult:
+    """Floor, ceiling and all contestants.
+
+    source      what was read; empty = made up
+    window      tokens read at once by all but floor and ceiling
+    vectors     that a layer carries
+    chance      share of the answers that guessing gets right, None where answers are free
+    unigram     loss per token of who knows how often words are said, and nothing else
+    least_gain  nats per token of document words that the ceiling must save, see the stop rule
+    stopped     whether contestants were not trained for that
+    groups      (G,) names
+    trials      of all rates tried; ``models`` says which rate counts
+    """
+
+    source: str
+    window: int
+    vectors: int
+    chance: float | None
+    unigram: float
+    least_gain: float
+    stopped: bool
+    seeds: int
+    groups: tuple[str, ...]
+    conversations: tuple[ReadConversation, ...]
+    warnings: tuple[str, ...]
+    models: dict[str, DialogueModel]
+    trials: tuple[DialogueTrial, ...]
+    shown: tuple[ShownConversation, ...] = ()

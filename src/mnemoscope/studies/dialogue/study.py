@@ -1,0 +1,331 @@
+"""Does a memory keep what a document said, when a conversation about it comes to speak of it?
+
+A model reads a document far longer than its window, then a conversation about it; what is said
+next must draw on the document. No document at all is the floor, attention over all of it the
+ceiling, and every memory lies somewhere between: its share of what can be recovered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from mnemoscope.core.arrays import Floats
+from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.registry import MEMORY_NAMES, find
+from mnemoscope.data.batch import NO_QUESTION
+from mnemoscope.data.dialogue.script import TURNS, Written, check_against_window
+from mnemoscope.data.dialogue.task import Control
+from mnemoscope.data.dialogue.task import Dialogue as Task
+from mnemoscope.memories.config import ModelConfig, check_heads
+from mnemoscope.studies.contenders import carrying, check_contenders, known_options
+from mnemoscope.studies.dialogue.contestants import (
+    CEILING,
+    FLOOR,
+    LABELS,
+    VARIANTS,
+    Variant,
+    variants,
+)
+from mnemoscope.studies.dialogue.groups import Groups
+from mnemoscope.studies.dialogue.page import page as dialogue_page
+from mnemoscope.studies.dialogue.result import (
+    DialogueModel,
+    DialogueResult,
+    DialogueTrial,
+    Examined,
+    ReadConversation,
+    ShownConversation,
+)
+from mnemoscope.studies.study import Device, Diverged, ShapedStudy, Steps, label
+from mnemoscope.studies.trials import Trial, run_trials, sweep_then_seeds, training_of
+from mnemoscope.training.config import RunConfig
+
+# What is read before a conversation: its own document, none, another conversation's.
+CONTROLS: tuple[Control, ...] = ("own", "none", "another")
+# The test's own seed: its conversations are none of those that are trained or validated on.
+TEST_SEED = 1
+# Batches on which the trivial predictor counts how often words are said.
+COUNTED = 64
+
+Seen = dict[tuple[str, float, int], Examined | Diverged]
+
+
+class DialogueStudy(ShapedStudy):
+    """What does a memory keep of the document that a conversation is about?
+
+    A document longer than the window is read into the memory, then a conversation about it. Of
+    what seeing all of the document would save, how much does each memory save at the same size?
+    """
+
+    Result = DialogueResult
+    page = staticmethod(dialogue_page)
+    presets = {
+        "corpus": {
+            "width": 160, "layers": 4, "window": 128, "vectors": 128, "tbptt": 4, "steps": 4000,
+            "batch": 16, "warmup": 200, "learning_rates": (3e-4, 1e-3, 3e-3), "dropout": 0.1,
+            "conversations": None,
+        },
+    }  # fmt: skip
+
+    heads: int = Field(8, ge=1, description="attention heads")
+    device: Device = "auto"
+    source: str | None = Field(
+        None,
+        description="the folder of CMU-DoG or Topical-Chat, or a JSON file or folder of your own; "
+        "none = made up",
+    )
+    memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
+        ("window", "transformer_xl", "compressive", "infinite", "infinite_fixed",
+         "infinite_sticky", "gru"),
+        min_length=1,
+        description="who takes part: any memory, or " + ", ".join(VARIANTS),
+    )  # fmt: skip
+    window: int = Field(8, ge=1, description="tokens read at once; documents must be longer")
+    vectors: int = Field(16, ge=4, description="vectors that a layer may carry")
+    contraction: float = Field(0.75, gt=0, lt=1, description="τ where it is fixed")
+    rate: int = Field(4, ge=1, description="tokens the Compressive Transformer compresses into one")
+    vocabulary_size: int = Field(
+        2048, ge=256, description="most tokens BPE may learn from a source"
+    )
+    document_tokens: int = Field(2048, ge=1, description="longer documents of a source are cut")
+    conversation_tokens: int = Field(
+        1024, ge=4, description="turns of a source beyond are left out"
+    )
+    sections: int = Field(4, ge=1, description="made up: sections of a document")
+    facts: int = Field(2, ge=1, description="made up: facts in a section")
+    asked: int = Field(6, ge=1, description="made up: facts that are asked for")
+    names: int = Field(8, ge=1, description="made up: names that facts are about")
+    values: int = Field(8, ge=2, description="made up: different answers")
+    tbptt: int | None = Field(
+        None, ge=1, description="windows back through which gradients flow; none = all"
+    )
+    steps: Steps = 500
+    batch: int = Field(32, ge=1, description="conversations per step")
+    warmup: int = Field(30, ge=0, description="steps over which the learning rate rises")
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
+    learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
+        (3e-3, 6e-3), min_length=1, description="tried for every contestant, chosen on valid"
+    )
+    seeds: int = Field(3, ge=1, description="trainings per contestant")
+    least_gain: float = Field(
+        0.05,
+        ge=0,
+        description="stop rule: nats per token of document words that seeing all of the document "
+        "must save; with less, no memory is trained",
+    )
+    conversations: int | None = Field(
+        128, ge=2, description="conversations of the test; none = all of a source, 64 made up"
+    )
+    shown: int = Field(3, ge=0, description="conversations to read on the page")
+    spoken: int = Field(
+        100, ge=0, description="of a source: replies that models give themselves, to be scored"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        check_contenders(self.memories, VARIANTS)
+        check_heads(self.width, self.heads, "rotary")
+        if self.vectors % 2:
+            raise ValueError(f"vectors {self.vectors} must be even: half are for the last tokens")
+        return self
+
+    def task(self, document: Control = "own") -> Task:
+        """What is learnt: the replies, after the own document, none, or another one's."""
+        if self.source is not None:
+            cut = self.some("vocabulary_size", "document_tokens", "conversation_tokens")
+            return Task.make(source=self.source, document=document, **cut)
+        options = self.some("sections", "facts", "asked", "names", "values")
+        return Task.make(document=document, **options)
+
+    @cached_property
+    def _variants(self) -> dict[str, Variant]:
+        return variants(self.contraction)
+
+    @property
+    def _chunk(self) -> int:
+        """Tokens written to a signal at once: with it none wait to be written."""
+        return math.gcd(self.window, self.vectors // 2)
+
+    def memory(self, name: str) -> tuple[str, dict[str, Any]]:
+        """A contestant's memory, with ``vectors`` vectors a layer however it divides them."""
+        if name in (FLOOR, CEILING):
+            return "transformer", {"context": self.task().longest + 1}
+        variant = self._variants.get(name)
+        memory = name if variant is None else variant.memory
+        options = carrying(
+            find("memory", memory),
+            self.vectors,
+            self.vectors // 2,
+            chunk=self._chunk,
+            rate=self.rate,
+            # A key and a value are two vectors; a token sees itself without carrying anything.
+            context=self.vectors // 2 + 1,
+        )
+        return memory, options | dict(variant.options if variant else {})
+
+    def configs(self, names: Sequence[str]) -> dict[str, ModelConfig]:
+        """Every contestant, with as many parameters as a plain Transformer-XL."""
+        from mnemoscope.studies.sizes import count
+
+        shape = {"vocab": self.task().vocab, **self.some("width", "layers", "heads", "dropout")}
+        memory, options = self.memory("transformer_xl")
+        budget = count(find("memory", memory).make(**shape, **options))
+        return {name: self._fitted(name, budget, shape) for name in names}
+
+    def _fitted(self, name: str, budget: int, shape: dict[str, Any]) -> ModelConfig:
+        from mnemoscope.studies.sizes import fitted, sized
+
+        memory, options = self.memory(name)
+        kind = find("memory", memory)
+        given = known_options(kind, shape) | options
+        if "mlp_ratio" in kind.model_fields:
+            return fitted(memory, budget, **given)
+        del given["width"]  # nothing else of it can grow to the budget
+        return sized(memory, budget, **given)
+
+    def trial(self, name: str, model: ModelConfig, rate: float, seed: int) -> Trial:
+        """One training: floor and ceiling read whole conversations, all others window by window."""
+        task = self.task("none" if name == FLOOR else "own")
+        cut: dict[str, Any] = {}
+        if name not in (FLOOR, CEILING):
+            whole = math.ceil(task.longest / self.window)
+            cut = {"segment": self.window, "tbptt": self.tbptt or whole}
+        training = training_of(
+            self, lr=rate, seed=seed, warmup=min(self.warmup, self.steps), evaluate_batches=8, **cut
+        )
+        home = name.replace(":", ".")  # a path of somebody else's memory
+        config = RunConfig("dialogue", task, self.memory(name)[0], model, training)
+        return Trial(f"{home}-lr{rate:g}-seed{seed}", config)
+
+    def run(self, folder: Path, jobs: int) -> DialogueResult:
+        """Train floor and ceiling; if there is something to recover, then all contestants."""
+        task = self.task()
+        held = task.conversations("test", self.conversations, seed=TEST_SEED)
+        written = task.written(held, "own")
+        warnings = check_against_window(written, self.window)
+        task.written(held, "another")  # that there are no two documents shows before hours of it
+        configs = self.configs((FLOOR, CEILING, *self.memories))
+        seen, rates = self._trained((FLOOR, CEILING), configs, folder, jobs, "dialogue, bounds")
+        groups = Groups(written)
+        stopped = _gain(seen, rates, groups) < self.least_gain
+        if not stopped:
+            more, others = self._trained(self.memories, configs, folder, jobs, "dialogue")
+            seen, rates = seen | more, rates | others
+        return DialogueResult(
+            source=Path(self.source).name if self.source else "",
+            **self.some("window", "vectors", "least_gain", "seeds"),
+            chance=task.majority,
+            unigram=unigram(task, written),
+            stopped=stopped,
+            groups=groups.names,
+            conversations=tuple(
+                ReadConversation(
+                    one.name,
+                    read.document_length,
+                    int((read.part == TURNS).sum()),
+                    sum(len(one.turns[n].text.split()) for n in np.unique(read.turn[read.reply])),
+                    one.rating,
+                    tuple(counts),
+                )
+                for one, read, counts in zip(held, written, groups.counts.tolist(), strict=True)
+            ),
+            warnings=warnings,
+            models={name: self._facts(name, configs[name], rate) for name, rate in rates.items()},
+            trials=tuple(
+                DialogueTrial(*key, self.trial(key[0], configs[key[0]], *key[1:]).name, outcome)
+                for key, outcome in seen.items()
+            ),
+            shown=tuple(
+                _shown(task, one.document.sections, one.speakers, read)
+                for one, read in zip(held[: self.shown], written, strict=False)
+            ),
+        )
+
+    def _trained(
+        self,
+        names: Sequence[str],
+        configs: dict[str, ModelConfig],
+        folder: Path,
+        jobs: int,
+        words: str,
+    ) -> tuple[Seen, dict[str, float]]:
+        """Choose every rate on the valid part, and train the other seeds with it."""
+        from mnemoscope.studies.dialogue.measure import examine
+
+        ask = partial(
+            examine,
+            **self.some("conversations", "shown"),
+            # Made-up answers are one word, and scored as such.
+            spoken=self.spoken if self.source else 0,
+        )
+
+        def train(trials: list[Trial], later: list[Trial] | None) -> list[Examined | Diverged]:
+            runs = folder / "runs"
+            return run_trials(trials, runs, ask, jobs, words, kind=Examined, later=later)
+
+        return sweep_then_seeds(
+            names,
+            self.learning_rates,
+            self.seeds,
+            lambda name, rate, seed: self.trial(name, configs[name], rate, seed),
+            train,
+            lambda one: one.valid if isinstance(one, Examined) else math.inf,
+        )
+
+    def _facts(self, name: str, config: ModelConfig, rate: float) -> DialogueModel:
+        from mnemoscope.studies.sizes import count, state_bytes
+
+        variant = self._variants.get(name)
+        said = LABELS.get(name) or (variant.label if variant else label(name))
+        # States are compared at the end of a window.
+        read = math.ceil(self.task().longest / self.window) * self.window
+        carried = state_bytes(config, read, self.window)
+        return DialogueModel(said, count(config), config.width, carried, rate)
+
+
+def _gain(seen: Seen, rates: dict[str, float], groups: Groups) -> float:
+    """What seeing all of the document saves on its words, in nats per token: mean of the seeds."""
+    place, counts = groups.names.index("document"), groups.counts
+    means = []
+    for name, control in ((FLOOR, "none"), (CEILING, "own")):
+        found = [
+            np.array(one.nats[control])[:, place].sum() / max(1.0, counts[:, place].sum())
+            for (model, rate, _), one in seen.items()
+            if model == name and rate == rates[name] and isinstance(one, Examined)
+        ]
+        means.append(np.mean(found) if found else np.nan)
+    # Of trainings that all diverged nothing is known: go on as if there were nothing to gain.
+    return float(np.nan_to_num(means[0] - means[1], nan=-np.inf))
+
+
+def unigram(task: Task, written: Sequence[Written]) -> float:
+    """Loss per token of who knows how often each token is said, counted in training."""
+    counts: Floats = np.ones(task.vocab)
+    for step in range(COUNTED):
+        targets = task.batch(step, 16, seed=0).targets
+        counts += np.bincount(targets[targets != NO_QUESTION], minlength=len(counts))
+    cost = -np.log(counts / counts.sum())
+    return float(np.concatenate([cost[one.ids[one.reply]] for one in written]).mean())
+
+
+def _shown(
+    task: Task, sections: tuple[str, ...], speakers: tuple[str, ...], read: Written
+) -> ShownConversation:
+    turns = read.part == TURNS
+    text = turns & ~read.mark
+    by_turn = dict(zip(read.turn[turns].tolist(), read.speaker[turns].tolist(), strict=True))
+    return ShownConversation(
+        read.name,
+        sections,
+        tuple(speakers[by_turn[turn]] for turn in sorted(by_turn)),
+        tuple(task.text_of([token]) for token in read.ids[text].tolist()),
+        tuple(read.turn[text].tolist()),
+        tuple(read.reply[text].tolist()),
+    )
