@@ -79,7 +79,7 @@ FIGURES: dict[str, dict[str, str]] = {
         "loss-without-the-state.svg": "loss-without-the-state",
     },
     "sorting": {
-        "sorting-teacher-forced.svg": "teacher-forced-trained-at-544",
+        "sorting-teacher-forced.svg": "teacher-forced-trained-at-1056",
         "sorting-attention-by-age.svg": "attention-by-age",
     },
     "waves": {

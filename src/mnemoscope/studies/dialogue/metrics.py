@@ -18,26 +18,26 @@ _ARTICLES = {"a", "an", "the"}
 _WORD = re.compile(r"\w+")
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Lower-case words without punctuation."""
     return _WORD.findall(text.lower())
 
 
 def f1(said: str, meant: str) -> float:
     """Harmonic mean of precision and recall over words, articles left out (Rajpurkar 2016)."""
-    ours, theirs = ([w for w in words(text) if w not in _ARTICLES] for text in (said, meant))
+    ours, theirs = ([w for w in split_words(text) if w not in _ARTICLES] for text in (said, meant))
     return _harmonic(_common(ours, theirs), len(ours), len(theirs))
 
 
 def rouge_1(said: str, meant: str) -> float:
     """The same over all words (Lin 2004)."""
-    ours, theirs = words(said), words(meant)
+    ours, theirs = split_words(said), split_words(meant)
     return _harmonic(_common(ours, theirs), len(ours), len(theirs))
 
 
 def rouge_l(said: str, meant: str) -> float:
     """The same over the longest common subsequence (Lin 2004)."""
-    ours, theirs = words(said), words(meant)
+    ours, theirs = split_words(said), split_words(meant)
     row = [0] * (len(theirs) + 1)
     for word in ours:
         before = row
@@ -53,7 +53,7 @@ def meteor(said: str, meant: str) -> float:
     Words are matched from left to right, each with the next of its kind; the fewer pieces the
     matches form, the smaller the penalty.
     """
-    ours, theirs = words(said), words(meant)
+    ours, theirs = split_words(said), split_words(meant)
     places: dict[str, list[int]] = {}
     for place, word in enumerate(theirs):
         places.setdefault(word, []).append(place)
