@@ -23,4 +23,5 @@ BENCHMARKS = {
     "engines": "benchmarks.engines",
     "check": "benchmarks.check",
     "infinite_hf": "benchmarks.infinite_hf",
+    "evolution": "benchmarks.evolution",
 }

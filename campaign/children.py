@@ -40,7 +40,7 @@ def _work(folder: str, config: str | None, said: str, limit: int | None, drop: b
 
 
 class Child:
-    """One process that trains a config in a folder, or goes on with what lies there."""
+    """One process that trains a config in a folder, or continues with what lies there."""
 
     def __init__(
         self, folder: Path, config: str | None, *, limit: int | None = None, drop: bool = False

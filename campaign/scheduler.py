@@ -1,7 +1,7 @@
 """A simulation of claim files: ``python -m campaign.scheduler``. No file is touched.
 
 Workers take trials in order, are killed now and then and come back. A trial whose worker was killed
-goes on from its last checkpoint once its claim has been silent for so long. What is counted: time
+continues from its last checkpoint once its claim has been silent for so long. What is counted: time
 until all is done, work that was done twice, and what the shared folder has to bear.
 """
 

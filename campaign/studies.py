@@ -188,7 +188,7 @@ def study_kills(
 def head_kills(home: Path, count: int, whole: tuple[Any, dict[str, bytes]]) -> Row:
     """SIGKILL for the head of Ray's cluster while trials are under way; given again, it ends right.
 
-    The command cannot go on without its cluster: it has to end by itself, not to hang.
+    The command cannot continue without its cluster: it has to end by itself, not to hang.
     """
     row = Row("SIGKILL, head of ray")
     for number in range(count):

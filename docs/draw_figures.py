@@ -64,6 +64,11 @@ FIGURES: dict[str, dict[str, str]] = {
         "infinite-smollm2-share-against-vectors.svg": "share-against-vectors",
         "infinite-smollm2-share-by-layers.svg": "share-by-where-the-memory-is",
     },
+    "dialogue": {
+        "dialogue-share-by-memory.svg": "share-of-the-recoverable-gain",
+        "dialogue-share-by-age.svg": "share-by-age",
+        "dialogue-attention-over-the-document.svg": "attention-over-the-document",
+    },
     "documents": {
         "documents-selection-and-guidance.svg": "selection-and-strength-of-guidance",
         "documents-between-representations.svg": "from-one-document-s-representation-to-another-s",

@@ -1,4 +1,4 @@
-"""A saved state is all that a fresh process needs to go on, bit for bit."""
+"""A saved state is all that a fresh process needs to continue, bit for bit."""
 
 from __future__ import annotations
 

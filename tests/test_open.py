@@ -1,4 +1,4 @@
-"""Whatever is given, one opener; and the state is all that a model needs to go on, and no less."""
+"""Whatever is given, one opener; the state is all that a model needs to continue, no less."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def attach(model: Any, memory: str, *, tokenizer: Any = None, **options: Any) ->
 
 
 def resume(folder: str | Path, *, trust: Modules = None) -> Run:
-    """Go on with a run that was stopped, to the same weights as if it had not been."""
+    """Continue a run that was stopped, to the same weights as if it had not been."""
     from mnemoscope.training import loop
 
     with trusting(trust):
@@ -133,7 +133,7 @@ def load(path: str | Path, *, base: Any = None, trust: Modules = None) -> Any:
     if base is None and found is not None:
         return shipped.read(found).result
     if os.path.isfile(where / MARK):
-        raise UserError(f"{path} is a study without a result yet: start it again to go on with it")
+        raise UserError(f"{path} is a study without a result yet: start it again to continue it")
     if base is None and os.path.isfile(where):
         from mnemoscope.memories.state import State
 
@@ -226,7 +226,7 @@ def generate(
     ``temperature=0`` is greedy. ``top_k`` keeps the k likeliest tokens, ``top_p`` the likeliest
     whose probabilities reach p; ``generator`` is torch's, which draws. After ``stop`` a row says
     nothing but ``stop``. The last token said has not been read: feed it with ``state=`` that of
-    the result to go on.
+    the result to continue.
     """
     from torch import nn
 

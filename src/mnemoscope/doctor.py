@@ -132,7 +132,7 @@ def _device(name: str) -> Check:
 
 
 def _exactness() -> Check:
-    """Whether a saved state goes on bit for bit here, and what changes the last bits."""
+    """Whether a saved state continues bit for bit here, and what changes the last bits."""
     import torch
 
     names = (*MEMORIES, *TRANSLATORS)
@@ -141,9 +141,9 @@ def _exactness() -> Check:
     kind, threads = torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
     here = f"tried on {len(names)} models, {kind} instructions, {threads} threads"
     if broken:
-        words = f"only to rounding goes on {', '.join(broken)}"
+        words = f"only to rounding continues {', '.join(broken)}"
         return Check("exactness", False, f"{words} ({here})")
-    words = f"saved states and resumed runs go on bit for bit ({here})"
+    words = f"saved states and resumed runs continue bit for bit ({here})"
     # Elsewhere the order of sums may be another one.
     return Check("exactness", True, f"{words}; on another machine or thread count to rounding")
 

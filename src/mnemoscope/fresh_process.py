@@ -38,7 +38,7 @@ class Case:
 
 
 def check_in_fresh_process(cases: Sequence[Case]) -> list[tuple[StreamState, bool]]:
-    """Return the state of each case after ``tokens``, and whether a fresh process goes on from it
+    """Return the state of each case after ``tokens``, and whether a fresh process continues from it
     to the same logits, bit for bit. All of them share one process.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +62,7 @@ def check_in_fresh_process(cases: Sequence[Case]) -> list[tuple[StreamState, boo
             text=True,
         )
         if done.returncode:
-            raise UserError(f"a fresh process could not go on: {done.stderr[-800:]}")
+            raise UserError(f"a fresh process could not continue: {done.stderr[-800:]}")
         there = [
             read_tensors(Path(folder) / str(number) / "logits.safetensors")[0]["logits"]
             for number in range(len(cases))

@@ -1,6 +1,6 @@
 """Running a study or a lens and writing its page.
 
-A study that is started again goes on where it was stopped.
+A study that is started again continues where it was stopped.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def study(
     trust: Modules = None,
     **options: Any,
 ) -> Published:
-    """Run a study, or go on with one that was stopped, and write its page.
+    """Run a study, or continue one that was stopped, and write its page.
 
     Leaves ``report.html``, ``result.json`` and ``figures/*.csv`` in ``out``; ``images`` adds the
     figures as SVG and PNG. ``jobs`` trainings run at the same time, by default one a core; where,
@@ -158,7 +158,7 @@ def _study(
             more += f" --engine {engine.name}"
         more += _changes(for_engine)
         raise InterruptedRunError(
-            f"stopped; nothing is lost. Go on with: {command}{more}"
+            f"stopped; nothing is lost. Continue with: {command}{more}"
         ) from error
     return Published(page, finished.result)
 

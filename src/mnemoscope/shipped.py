@@ -66,7 +66,7 @@ def study(
     trust: Modules = None,
     **options: Any,
 ) -> Published:
-    """Run a study, or go on with one that was stopped, and write its page.
+    """Run a study, or continue one that was stopped, and write its page.
 
     The name alone trains nothing: it opens your newest finished result of that study below
     ``runs``, or else the one that comes with the package, and says which.

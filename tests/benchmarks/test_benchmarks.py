@@ -29,7 +29,7 @@ def test_without_a_name_all_are_listed():
     assert listed.returncode == 0
     names = ["recurrent", "transformer", "generation", "xl", "continuous", "sparse"]
     names += ["translation", "similarity", "capture", "documents", "waves"]
-    names += ["engines", "check", "infinite_hf"]
+    names += ["engines", "check", "infinite_hf", "evolution"]
     assert listed.stdout.split() == names
 
 

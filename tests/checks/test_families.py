@@ -61,7 +61,10 @@ def test_a_continuation_by_several_tokens_that_forgets_is_caught_and_reproduced(
 def test_a_state_that_hides_in_the_module_is_caught_and_reproduced() -> None:
     row = examined("recurrent_gemma")
     assert row.cell("state used").note == "it hands out no state"
-    assert row.cell("nothing hidden").verdict == "broken"
+    cell = row.cell("nothing hidden")
+    assert cell.verdict == "broken"
+    assert cell.tolerance is not None
+    assert shown(cell.snippet) > cell.tolerance
     assert row.cell("pieces").verdict == "not asked"
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: one line that says how to go on, exit code 130, no traceback."""
+"""Ctrl-C at any moment: one line that says how to continue, exit code 130, no traceback."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_pressed_twice_it_does_not_wait_for_the_step(
     said = complaint(lambda: loop.train(config, tmp_path / "run"))
     assert said
     assert "up to the last checkpoint is kept" in said
-    assert said.endswith(f"Go on with: mnemoscope resume {tmp_path / 'run'}")
+    assert said.endswith(f"Continue with: mnemoscope resume {tmp_path / 'run'}")
 
 
 def test_two_processes_speak_once_and_name_torchrun(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_two_processes_speak_once_and_name_torchrun(tmp_path: Path) -> None:
         # A terminal sends it to all of them, and torchrun passes it on once more.
         os.killpg(running.pid, signal.SIGINT)
         said = running.communicate(timeout=90)[1]
-    found = re.findall(r"stopped after step (\d+); nothing is lost\. Go on with: (.*)", said)
+    found = re.findall(r"stopped after step (\d+); nothing is lost\. Continue with: (.*)", said)
     assert len(found) == 1, said
     step, typed = found[0]
     assert typed == "torchrun --nproc-per-node 2 -m mnemoscope resume run"

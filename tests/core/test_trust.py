@@ -194,7 +194,7 @@ def test_a_class_says_that_its_module_is_trusted() -> None:
     run = ms.train("copy", Evil, "by-class", width=4, steps=1, lag=2)
     assert run.config.memory == "evil_memory:Evil"
     assert run.config.modules == ("evil_memory",)
-    assert run.going_on() == "mnemoscope resume by-class --trust evil_memory"
+    assert run.continuing() == "mnemoscope resume by-class --trust evil_memory"
     again = ms.train("copy", model, "by-object", steps=1, lag=2)
     assert again.config.memory == "evil_memory:Evil"
     # Opened from its folder, it is a name in a file again.

@@ -182,7 +182,15 @@ def test_made_up_words_are_all_different() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"filler": 2}, {"small_talk": 3}, {"sections": 3, "facts": 2, "asked": 6}, {"asked": 1}],
+    [
+        {},
+        {"filler": 2},
+        {"small_talk": 3},
+        {"joined": True},
+        {"joined": True, "filler": 1},
+        {"sections": 3, "facts": 2, "asked": 6},
+        {"asked": 1},
+    ],
 )
 def test_right_answers_stand_in_the_document(options: dict[str, Any]) -> None:
     task = Dialogue(**options)
@@ -190,14 +198,28 @@ def test_right_answers_stand_in_the_document(options: dict[str, Any]) -> None:
         assert len(one.ids) == task.longest + 1 == task.made_up_length
         asked = np.flatnonzero(one.reply)
         assert len(asked) == task.asked
-        assert np.array_equal(one.ids[one.answer[asked]], one.ids[asked])
+        for reply, answer in zip(asked, one.answer[asked], strict=True):
+            fact = task.text_of(one.ids[answer + 1 - (1 if task.joined else 3) :][: answer + 1])
+            name, value = (task.text_of([one.ids[at]]) for at in (reply - 1, reply))
+            assert fact.startswith(f"{name}-{value}" if task.joined else f"{name} likes {value} .")
+            # The name in the question is the one that the reply repeats.
+            assert one.ids[reply - 1] == one.ids[reply - 5]
         assert np.array_equal(one.section[one.answer[asked]], one.section[asked])
-        # The name in the question is the one that the fact is about.
-        assert np.array_equal(one.ids[one.answer[asked] - 2], one.ids[asked - 4])
         assert (one.ids[asked] < task.values).all()
         assert len(set(one.answer[asked])) == task.asked
         names = [sentence.split()[0] for sentence in said.document.text.split(" . ")]
-        assert len(names) == len(set(names)) or task.filler
+        assert len(names) == len(set(names)) or task.filler or task.joined
+
+
+def test_what_a_reply_begins_with_may_be_given() -> None:
+    whole = write(TALK, SCRIPT)
+    turn = TALK.turns[-1]
+    first = turn.text.split()[0]
+    later = replace(TALK, turns=(*TALK.turns[:-1], replace(turn, scored_from=len(first) + 1)))
+    cut = write(later, SCRIPT)
+    assert np.array_equal(cut.ids, whole.ids)
+    begun = np.flatnonzero(whole.reply & (whole.turn == whole.turn.max()))
+    assert np.flatnonzero(whole.reply & ~cut.reply).tolist() == begun[:1].tolist()
 
 
 def test_sections_are_asked_about_in_equal_numbers_or_as_chosen() -> None:
@@ -285,7 +307,7 @@ def test_controls_ask_the_same(document: Any) -> None:
     assert np.array_equal(
         own.targets[own.targets != NO_QUESTION], other.targets[other.targets != NO_QUESTION]
     )
-    assert np.array_equal(own.tokens[:, -27:], other.tokens[:, -27:])
+    assert np.array_equal(own.tokens[:, -31:], other.tokens[:, -31:])
     assert other.tokens.shape[1] == Dialogue(document=document).longest
     assert (other.ages.max() > 0) == (document == "own")
 

@@ -58,7 +58,7 @@ def test_a_segment_holds_one_document_and_all_tokens_are_read(
             before = text
             assert not told[len(text) :].any()
             pieces.append((bool(batch.starts[row]), text))
-        # It comes to the beginning of its lane again, and goes on as at first.
+        # It comes to the beginning of its lane again, and continues as at first.
         count = next(n for n in range(1, len(pieces)) if pieces[n:] == pieces[: len(pieces) - n])
         whole = "".join(text for _, text in pieces[:count])
         kept = letters_of(ids[row * lane : (row + 1) * lane])

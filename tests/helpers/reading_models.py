@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mnemoscope.activations.streams.native_stream import NativePageStream
+from mnemoscope.activations.streams.page_stream import Step
 from mnemoscope.core.registry import find
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.scope.native_stream import NativePageStream
-from mnemoscope.scope.page_stream import Step
 
 LONG = 48
 KINDS: dict[str, dict[str, Any]] = {

@@ -37,6 +37,15 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["documents", "infinite", "transformer_xl"])
+def test_a_memory_says_in_a_line_what_it_is_attached_to(kind: str) -> None:
+    model = build("llama")
+    short = {} if kind == "documents" else {"window": 8, "mem_len": 4}
+    told = repr(ms.attach(model, kind, **short))
+    assert "\n" not in told
+    assert told.endswith(f"parameters of its own, attached to {type(model).__name__})")
+
+
+@pytest.mark.parametrize("kind", ["documents", "infinite", "transformer_xl"])
 def test_a_memory_is_two_files_and_comes_back_from_them(kind: str, tmp_path: Path) -> None:
     model = build("llama")
     memory: Any

@@ -236,7 +236,7 @@ def test_neighbours_find_what_a_space_keeps():
     assert position[2] == pytest.approx(found.null["position"], abs=0.1)
     # The token to the right is, in this made-up stream, the token itself.
     assert found.value["right"] == pytest.approx(1)
-    assert len(found.table()) == 12
+    assert len(found.table()) == 3 * len(found.value) == 15
     assert found.figure("left").layout.yaxis.title.text.startswith("share")
     with pytest.raises(UserError, match="need more"):
         Neighbours(10).result()

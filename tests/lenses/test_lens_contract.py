@@ -54,6 +54,7 @@ CASES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "neighbours": ("transformer", "recall", "has no vocabulary", {**TEXT, "k": 3}),
     "occurrences": ("transformer", "recall", "has no vocabulary", {**TEXT, "words": "e,a"}),
     "similarity": ("transformer", "recall", "has no vocabulary", TEXT),
+    "evolution": ("transformer", "recall", "has no vocabulary", {**TEXT, "clusters": 8}),
     "spectrum": ("transformer", "recall", "has no vocabulary", {**TEXT, "window": 16}),
     "heads": ("transformer", "lstm", "no layers with queries and keys", {**TEXT, "reach": 4}),
     "waves": ("transformer", "lstm", "no layers with queries and keys", {**TEXT, "filtered": 4}),

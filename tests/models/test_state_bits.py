@@ -1,4 +1,4 @@
-"""A stream goes on bit for bit from a saved state, whatever the addresses its tensors had.
+"""A stream continues bit for bit from a saved state, whatever the addresses its tensors had.
 
 On some processors a matrix product rounds differently when its inputs begin at another address.
 A live state may look into the middle of a larger tensor; a loaded one never does.

@@ -11,16 +11,16 @@ import torch
 from reading_models import KINDS, LONG, build, read, tokens_of
 from torch import Tensor
 
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.native_stream import NativePageStream
+from mnemoscope.activations.streams.views.attention import KEYS
+from mnemoscope.activations.streams.views.recurrent import STATE
+from mnemoscope.activations.streams.views.relative import RECENT
+from mnemoscope.activations.streams.views.signal import SIGNAL
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import find
 from mnemoscope.memories.state import StreamState
 from mnemoscope.models.model import SequenceModel
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.native_stream import NativePageStream
-from mnemoscope.scope.views.attention import KEYS
-from mnemoscope.scope.views.recurrent import STATE
-from mnemoscope.scope.views.relative import RECENT
-from mnemoscope.scope.views.signal import SIGNAL
 
 CUT = 32
 # Those whose positions are relative, or none: a fresh stream then differs in nothing else.

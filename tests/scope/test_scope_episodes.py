@@ -24,6 +24,9 @@ TASKS: dict[str, dict[str, Any]] = {
     "sorting": {"symbols": 6, "length": 20},
     "sorting numbers": {"symbols": 9, "length": 12, "variant": "numbers"},
     "spelling": {"most_words": 12},
+    "dialogue": {"sections": 2, "facts": 2, "asked": 3},
+    "dialogue joined": {"sections": 2, "facts": 2, "asked": 3, "joined": True, "filler": 1},
+    "dialogue with small talk": {"sections": 2, "facts": 2, "small_talk": 3, "filler": 1},
 }
 
 

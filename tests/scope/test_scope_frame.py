@@ -11,10 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemoscope.activations.streams.page_stream import Step
+from mnemoscope.activations.streams.views.view import Part
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.scope.frame import age_edges, by_age, frame
-from mnemoscope.scope.page_stream import Step
-from mnemoscope.scope.views.view import Part
 
 
 @given(st.integers(1, 3000))

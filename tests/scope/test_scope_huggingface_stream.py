@@ -12,17 +12,17 @@ from hf_families import speaking
 from scope_world import EVIL, World
 
 import mnemoscope as ms
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.huggingface_stream import ENTRIES, HuggingFacePageStream
+from mnemoscope.activations.streams.infinite_stream import InfinitePageStream
+from mnemoscope.activations.streams.predictions import bits_of
+from mnemoscope.activations.streams.views.attention import KEYS
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.huggingface_stream import ENTRIES, HuggingFacePageStream
-from mnemoscope.scope.infinite_stream import InfinitePageStream
 from mnemoscope.scope.models import served_model
-from mnemoscope.scope.predictions import bits_of
 from mnemoscope.scope.served import ServedModel
 from mnemoscope.scope.sessions import Sessions
 from mnemoscope.scope.token_text import following
-from mnemoscope.scope.views.attention import KEYS
 
 transformers = pytest.importorskip("transformers")
 

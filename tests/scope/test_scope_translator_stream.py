@@ -10,9 +10,9 @@ import torch
 from scope_world import World
 
 from mnemoscope.activations.capture import capture
+from mnemoscope.activations.streams.blank import Blank
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
-from mnemoscope.scope.blank import Blank
 from mnemoscope.scope.models import served_model
 from mnemoscope.scope.served import ServedModel
 from mnemoscope.scope.translator_stream import SOURCE
@@ -39,6 +39,8 @@ def test_source_and_target_are_read_one_after_the_other(served: ServedModel) -> 
     # Without a second line it is the model's own translation that is looked at.
     own = served.parse("the king sees a boat")
     assert own.tokens[: own.edges[1]] == reading.tokens[:count]
+    assert set(own.targets) == {NO_QUESTION}
+    assert all(one.answer is None for one in own.phrases)
     assert served.parse(" \n ").tokens == []
 
 

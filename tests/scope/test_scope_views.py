@@ -10,10 +10,10 @@ import torch
 from reading_models import KINDS, LONG, build, read, tokens_of
 
 from mnemoscope.activations.capture import capture
+from mnemoscope.activations.streams.native_stream import NativePageStream
+from mnemoscope.activations.streams.page_stream import Step
+from mnemoscope.activations.streams.views.view import Part, packed, spread
 from mnemoscope.memories.infinite.densities import gaussian_below
-from mnemoscope.scope.native_stream import NativePageStream
-from mnemoscope.scope.page_stream import Step
-from mnemoscope.scope.views.view import Part, packed, spread
 
 
 def whole(steps: list[Step], part: int) -> np.ndarray[Any, Any]:
@@ -175,7 +175,7 @@ def test_tokens_stand_in_an_even_signal_in_equal_stretches() -> None:
 
 
 def test_a_layer_of_another_kind_lists_its_tensors() -> None:
-    from mnemoscope.scope.views.plain import PlainView
+    from mnemoscope.activations.streams.views.plain import PlainView
 
     model = build("gru")
     with torch.no_grad():

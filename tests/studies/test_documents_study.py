@@ -1,4 +1,4 @@
-"""The study `documents`, small: every question has its section, a stopped study goes on."""
+"""The study `documents`, small: every question has its section, a stopped study continues."""
 
 from __future__ import annotations
 

@@ -10,24 +10,30 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from evolution_results import (
+    DIP,
+    FALLING,
+    FLAT,
+    changed,
+    judged,
+    made,
+    part,
+    verdicts,
+    with_film,
+)
 
 import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
-from mnemoscope.report.claims import Claim
-from mnemoscope.report.document import Figure, Section, Table
-from mnemoscope.studies.evolution.claims import claims, gates
+from mnemoscope.report.document import Figure
+from mnemoscope.studies.evolution.claims import gates
 from mnemoscope.studies.evolution.page import page
 from mnemoscope.studies.evolution.result import (
     FATES,
     OBJECTIVES,
-    Apart,
     ByFrequency,
-    Distance,
     EvolutionResult,
-    Examined,
-    Masked,
-    Trained,
 )
 from mnemoscope.studies.evolution.study import Evolution
 from mnemoscope.studies.evolution.trivial import trivial_losses
@@ -45,89 +51,33 @@ SMALL: dict[str, Any] = {
     "samples": 100,
     "seeds": 2,
     "neighbours": 3,
+    "same_start": True,
+    "moments": 2,
+    "translated": 4,
+    "learning_rates": (1e-3, 2e-3),
+    "sweep_steps": 1,
+    "parts_of_speech": True,
 }
 STUDY = "evolution"
-FALLING, DIP, FLAT = (3.0, 2.5, 1.0), (3.0, 2.0, 2.8), (3.0, 3.0, 3.0)
-Sites = dict[str, tuple[float, ...]]
-AS_PUBLISHED: Sites = {"LM": FALLING, "MLM": DIP, "MT": FLAT}
-
-
-def examined(token: tuple[float, ...], seed: int, masked: bool) -> Examined:
-    """What the lenses could have seen in a model of two layers."""
-    by_group = ByFrequency(
-        ("rank 1–5", "rank 6–9"), {}, ((0.4, 0.3 + seed / 10), (0.4, 0.2)), ((0.1, 0.1),) * 2
-    )
-    about = {"token": token, "next": (1.0, 1.5, 2.0 + seed), "previous": FLAT}
-    null: Sites = {
-        "token": (0.1, 0.2, 0.3),
-        "next": (0.1,) * 3,
-        "previous": (0.1,) * 3,
-    }
-    shares: Sites = dict.fromkeys(("token", "position", "left", "right"), (1.0, 0.5, 0.25))
-    fate = Apart((0.0, 0.5, 1.0), (0.1,) * 3, 3.0, (2.0, 1.5, 1.0), (0.3, 0.1))
-    return Examined(
-        sites=("embeddings", "layer.0.out", "layer.1.out"),
-        tokens=800,
-        entropy={"token": 3.5, "next": 3.4, "previous": 3.3},
-        information=about,
-        null=null,
-        adjusted=null,
-        inertia=FLAT,
-        clustering_spread={"token": 0.05 + seed / 100, "next": 0.9, "previous": 0.9},
-        change=(0.3, 0.1),
-        change_by_group=by_group,
-        influence=by_group,
-        neighbours=shares,
-        neighbours_null=dict.fromkeys(shares, 0.125),
-        ceiling=0.875,
-        seconds=2.0 + seed,
-        valid_loss=1.0 + seed,
-        masked=Masked((0.0, 0.5, 1.0), (0.1,) * 3, 3.0, dict.fromkeys(FATES, fate))
-        if masked
-        else None,
-        trivial={"unigram": 4.0, "bigram": 3.0},
-        probe=about,
-        cluster_entropy=(4.0,) * 3,
-        clusters=20,
-    )
-
-
-def made(token: Sites = AS_PUBLISHED) -> EvolutionResult:
-    """Two seeds each; runs of one objective are 0.1 apart, of MT and LM 0.6, of others 0.4."""
-    trials = tuple(
-        Trained(o, seed, f"{o.lower()}-seed{seed}", examined(token[o], seed, o != "MT"))
-        for o in OBJECTIVES
-        for seed in range(2)
-    )
-    distances = []
-    for number, left in enumerate(trials):
-        for right in trials[number + 1 :]:
-            pair = {left.objective, right.objective}
-            top = 0.1 if len(pair) == 1 else 0.6 if pair == {"MT", "LM"} else 0.4
-            distances.append(Distance(left.run, right.run, (0.0, 0.05, top), (0.9, 0.9, 0.9)))
-    counts = {"MT": 300, "LM": 200, "MLM": 200}
-    return EvolutionResult(None, 2, 8, 20, 100, 3, counts, trials, tuple(distances))
-
-
-def part(sections: list[Section], name: str) -> Figure | Table:
-    found = [one for section in sections for one in section.parts if not isinstance(one, str)]
-    return next(one for one in found if one.name == name)
 
 
 def test_the_study_runs_and_says_which_orderings_it_saw(published):
     result = published.result
     assert [one.run for one in result.trials] == [
-        f"{objective}-seed{seed}" for objective in ("mt", "lm", "mlm") for seed in range(2)
+        f"{objective}-{which}"
+        for objective in ("mt", "lm", "mlm")
+        for which in ("seed0", "seed1", "same")
     ]
     text = published.page.read_text()
     assert "MT and MLM are closer than MT and LM" in text
     assert (published.page.parent / "figures" / "distance-between-objectives.csv").is_file()
     for objective in OBJECTIVES:
         known = result.curves(objective, lambda one: one.information["token"])
-        assert known.shape == (2, 3)
+        assert known.shape == (3, 3)
         assert (known <= result.examined()[0].entropy["token"] + 1e-9).all()
-        assert result.between(objective, objective).shape == (1, 3)
-    assert result.between("MT", "LM").shape == (4, 3)
+        assert result.between(objective, objective).shape == (3, 3)
+    assert result.between("MT", "LM").shape == (8, 3)
+    assert result.between("MT", "LM", same_start=True).shape == (1, 3)
     for one in result.trials:
         assert len(one.outcome.influence.distance) == len(one.outcome.influence.groups)
         assert (one.outcome.masked is not None) == (one.objective != "MT")
@@ -152,7 +102,8 @@ def test_all_three_read_the_same_tokens_with_layers_of_the_same_shape(published)
 
 def test_a_result_of_evolution_goes_to_json_and_back(published):
     diverged = replace(made().trials[0], outcome=Diverged("the loss is nan"))
-    for result in (published.result, replace(made(), trials=(diverged, *made().trials[1:]))):
+    broken = replace(made(), trials=(diverged, *made().trials[1:]))
+    for result in (published.result, broken, with_film(made())):
         plain = json.loads(json.dumps(to_plain(result)))
         again = from_plain(EvolutionResult, plain)
         assert again == result
@@ -164,23 +115,6 @@ def test_a_result_of_evolution_goes_to_json_and_back(published):
                     assert (left.caption, left.data) == (right.caption, right.data)
                 else:
                     assert left == right
-
-
-def judged(result: EvolutionResult) -> dict[str, tuple[Claim, str]]:
-    return {claim.text: (claim, numbers) for claim, numbers in claims(result)}
-
-
-def verdicts(result: EvolutionResult) -> dict[str, str]:
-    return {text: claim.verdict for text, (claim, _) in judged(result).items()}
-
-
-def changed(result: EvolutionResult, *objectives: str, **fields: Any) -> EvolutionResult:
-    """The same with other numbers in every training of some objectives."""
-    trials = (
-        replace(one, outcome=replace(one.outcome, **fields)) if one.objective in objectives else one
-        for one in result.trials
-    )
-    return replace(result, trials=tuple(trials))
 
 
 def test_orderings_are_computed_from_the_numbers():
@@ -325,6 +259,34 @@ def test_a_training_of_evolution_that_diverged_is_left_out():
     pairs = {row["pair"] for row in part(sections, "Distance between objectives").data}
     assert "MT, seeds only" not in pairs
     assert "LM, seeds only" in pairs
+
+
+def test_the_preset_tatoeba_asks_for_its_corpus():
+    with pytest.raises(UserError, match="--corpus eng-deu"):
+        Evolution.preset("tatoeba")
+
+
+def test_trainings_from_one_start_have_the_same_encoder_and_the_others_do_not(published):
+    runs = published.page.parent / "runs"
+
+    def begun(name: str) -> list[Any]:
+        model = Run.open(runs / name).moment(0)
+        layers = model.encoder if hasattr(model, "encoder") else model.layers
+        return [*layers.parameters(), model.embedding.weight[:100]]
+
+    def alike(one: str, other: str) -> bool:
+        return all(map(torch.equal, begun(one), begun(other)))
+
+    assert alike("mt-same", "lm-same")
+    assert alike("mt-same", "mlm-same")
+    assert not alike("lm-seed0", "mlm-seed0")
+    assert not any((runs / name / "moments").exists() for name in ("mt-same", "lm-seed0"))
+    assert [one.step for one in published.result.moments] == [0, 1, 3]
+    for one in published.result.examined("LM", "MLM"):
+        assert [moment.step for moment in one.moments] == [0, 1, 3]
+        assert one.moments[-1].valid_loss == pytest.approx(one.valid_loss, rel=1e-4)
+        assert all(moment.hidden is not None for moment in one.moments)
+    assert all(one.bleu is not None for one in published.result.examined("MT"))
 
 
 def test_wrong_options_of_evolution_are_explained():

@@ -13,7 +13,7 @@ import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.report.document import Figure, Table
-from mnemoscope.studies.infinite.contestants import LABELS
+from mnemoscope.studies.infinite.labels import LABELS
 from mnemoscope.studies.infinite.page import page
 from mnemoscope.studies.infinite.result import (
     CLASSES,

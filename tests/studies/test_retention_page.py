@@ -114,7 +114,7 @@ def test_the_page_says_and_draws_the_numbers_of_the_result() -> None:
         "What was found",
         "Bits for bytes",
         "More to keep, and values that change",
-        "What it costs to go on",
+        "What it costs to continue",
         "Who before whom, and in every seed?",
         "The learning rate decides",
         "Controls and limits",

@@ -1,4 +1,4 @@
-"""The study `retention`: who takes part, in which sizes, and that it can be stopped and goes on."""
+"""The study `retention`: who takes part, in which sizes, and that it continues when stopped."""
 
 from __future__ import annotations
 

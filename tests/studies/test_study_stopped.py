@@ -1,4 +1,4 @@
-"""Ctrl-C, for real: one line that says how to go on, exit code 130, and nobody left at work."""
+"""Ctrl-C, for real: one line that says how to continue, exit code 130, and nobody left at work."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_study_that_is_stopped_says_how_to_go_on(
     said, _ = study.communicate(timeout=120)
     before, after = said.splitlines()
     assert before.startswith(f"tiny: 2 trainings, {jobs} at a time, about ")
-    assert after == f"stopped; nothing is lost. Go on with: mnemoscope {STUDY} {jobs}"
+    assert after == f"stopped; nothing is lost. Continue with: mnemoscope {STUDY} {jobs}"
     assert study.returncode == 130
     if Path("/proc").is_dir():
         wait_until(lambda: not at_work(study.pid), 10)

@@ -99,7 +99,7 @@ def test_two_processes_train_as_one(
     ).read_bytes()
     assert measured(folder) == measured(two.folder)
 
-    # One of the two dies: the other says so and ends, and both go on together.
+    # One of the two dies: the other says so and ends, and both continue together.
     folder = tmp_path / "bereft"
     bereft = Team(folder, config)
     bereft.kill_one_when(has_step(folder, 15))

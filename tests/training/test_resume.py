@@ -1,4 +1,4 @@
-"""Killed at any moment, a run goes on to the weights it would have had, bit for bit."""
+"""Killed at any moment, a run continues to the weights it would have had, bit for bit."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_run_stopped_politely_goes_on(small: Make, tmp_path: Path, number: int
     assert child.signal_when(number, lambda: True) == 1
     found = re.fullmatch(
         rf"InterruptedRunError: stopped after step (\d+); nothing is lost\. "
-        rf"Go on with: mnemoscope resume {folder}",
+        rf"Continue with: mnemoscope resume {folder}",
         child.said,
     )
     assert found, child.said

@@ -214,7 +214,7 @@ def test_a_damaged_model_is_not_said_to_be_well(
     assert told
     assert f"{path} is damaged" in told
     assert f"Delete it and train the last steps again: mnemoscope resume {run}" in told
-    assert told.endswith("goes on from step 6")
+    assert told.endswith("continues from step 6")
     path.unlink()
     assert resume(run).finished
     assert path.read_bytes() == (whole / path.name).read_bytes()
@@ -223,7 +223,7 @@ def test_a_damaged_model_is_not_said_to_be_well(
 def test_a_damaged_model_without_checkpoints(run: Path) -> None:
     (run / "model.safetensors").write_bytes(b"")
     shutil.rmtree(run / "checkpoints")
-    assert str(complaint(lambda: resume(run))).endswith("goes on from the beginning")
+    assert str(complaint(lambda: resume(run))).endswith("continues from the beginning")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b'{"facts": {"config": 3}, "seal": ""}'])

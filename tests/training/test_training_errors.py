@@ -149,7 +149,7 @@ def test_a_full_disk_ends_a_run_with_a_message(small: Make, tmp_path: Path) -> N
     assert f"cannot write checkpoint {run.checkpoints / 'step-00000004'}" in child.said
     assert "File too large" in child.said
     assert (
-        "Checkpoints written before are intact; make room and go on with: "
+        "Checkpoints written before are intact; make room and continue with: "
         f"mnemoscope resume {run.folder}" in child.said
     )
     assert [path.name for path in run.checkpoints.iterdir()] == ["step-00000000"]

@@ -48,7 +48,7 @@ def nothing_hidden(exam: Examination) -> Outcome:
         after, _ = subject.read(rest, None, None, at)
         subject.read(other[:, :half])
         apart, _ = subject.read(rest, None, None, at)
-        found.append(exam.judge(after, apart, half, "the module goes on from what it read"))
+        found.append(exam.judge(after, apart, half, "the module continues from what it read"))
     worst = exam.worst(found)
     return (
         Outcome(worst.verdict, worst.largest, worst.tolerance, worst.where) if worst.kept else worst

@@ -44,7 +44,7 @@ def right_with_ids(exam: Examination) -> Outcome:
 def _padded(exam: Examination, *, on_left: bool, ids: bool) -> Outcome:
     """Rows that lack 0, 3 and 6 tokens, against each alone; then one more token of each.
 
-    After padding on the right only our own states go on: a cache of `transformers` has no place
+    After padding on the right only our own states continue: a cache of `transformers` has no place
     for a token that is not at the end.
     """
     subject, text, length = exam.subject, exam.text[:, :-2], exam.length - 2

@@ -82,8 +82,8 @@ PROMISES = {
         ),
         Promise(
             "selected",
-            "Rows of the state picked in another order, as beams are, go on as if those rows had "
-            "been read.",
+            "Rows of the state picked in another order, as beams are, continue as if those rows "
+            "had been read.",
             "rows:selected",
             ("state",),
         ),
@@ -133,7 +133,7 @@ PROMISES = {
         ),
         Promise(
             "complete",
-            "The tensors of a state, put into the state of another text, go on as the original.",
+            "The tensors of a state, put into the state of another text, continue as the original.",
             "carrying:complete",
             ("state",),
         ),
@@ -145,7 +145,7 @@ PROMISES = {
         ),
         Promise(
             "saved",
-            "A state that is saved, and loaded where nothing was read, goes on as if it had not "
+            "A state that is saved, and loaded where nothing was read, continues as if it had not "
             "been.",
             "carrying:saved",
             ("state",),

@@ -32,7 +32,7 @@ def selected(exam: Examination) -> Outcome:
 
 
 def reset(exam: Examination) -> Outcome:
-    """One row starts anew and reads another text; the others go on."""
+    """One row starts anew and reads another text; the others continue."""
     subject, half, fresh = exam.subject, exam.length // 2, 1
     _, state = subject.read(exam.text[:, :half])
     logits, _ = subject.read(exam.other[:, half:], subject.reset(state, [fresh]))

@@ -76,6 +76,13 @@ STATELESS = {
     "left padded": "{padded}\na, b = model(z, attention_mask=m).logits[:, 3:], model(x).logits",
     "left padded, ids": "{padded}; p = {first} + (m.cumsum(1) - 1).clamp(min=0)\n"
     "a, b = model(z, attention_mask=m, position_ids=p).logits[:, 3:], model(x).logits",
+    # Asked as generate asks it, with a cache to fill, and at a later position.
+    "nothing hidden": "from transformers import DynamicCache\n"
+    "def read(z, **at):\n"
+    "    return model(z, past_key_values=DynamicCache(), use_cache=True, **at).logits\n"
+    "p = torch.full((3, 1), {h})\n"
+    "read(x[:, :{h}]); a = read(x[:, {h} : {h} + 1], position_ids=p)\n"
+    "read(y[:, :{h}]); b = read(x[:, {h} : {h} + 1], position_ids=p)",
 }
 PADDED = (
     "z = torch.cat((torch.full((3, 3), {pad}), x), 1); "

@@ -45,7 +45,7 @@ SHARED = (
 
 @dataclass
 class _Job:
-    """A process of a family: the one that asks, or then the one that goes on from a state."""
+    """A process of a family: the one that asks, or then the one that continues from a state."""
 
     name: str
     process: Any
@@ -135,7 +135,7 @@ def _row(job: _Job, patience: float) -> Row:
         return Row(job.name, missing=f"{end} (exit code {job.process.exitcode})")
     row = from_plain(Row, json.loads(file.read_text(encoding="utf-8")))
     if job.again and job.process.exitcode:
-        note = f"a fresh process could not go on (exit code {job.process.exitcode})"
+        note = f"a fresh process could not continue (exit code {job.process.exitcode})"
         row = _with(row, Cell("saved", "broken", note=note))
     return row
 
@@ -161,7 +161,7 @@ def _examined(name: str, folder: str) -> None:
 
 
 def _continued(name: str, folder: str) -> None:
-    """The work of the second: go on from the state that the first one left."""
+    """The work of the second: continue from the state that the first one left."""
     import torch
 
     from mnemoscope.checks.carrying import continued

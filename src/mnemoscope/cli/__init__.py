@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-STOPPED = "stopped; what was done is kept, and the same command goes on with it"
+STOPPED = "stopped; what was done is kept, and the same command continues it"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

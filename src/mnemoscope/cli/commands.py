@@ -6,6 +6,7 @@ Nothing here imports torch before a command has understood what it was asked for
 from __future__ import annotations
 
 from mnemoscope.cli import (  # noqa: F401
+    chat,
     check,
     example,
     lens,

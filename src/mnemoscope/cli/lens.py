@@ -43,6 +43,7 @@ HELP = ("--help", "-h")
     help_epilogue=examples(
         "mnemoscope lens information --model runs/text-transformer --text book.txt --out seen",
         "mnemoscope lens similarity --model runs/a --model runs/b --text book.txt --out seen",
+        "mnemoscope lens evolution --model folder/of/a/model --model another --text book.txt",
         "mnemoscope lens waves --model folder/of/a/model --text book.txt --length 256 --out seen",
         "mnemoscope lens alignment --model runs/translation-luong --text pairs.txt --out seen",
         "mnemoscope lens retention --model runs/recall-gru --model gpt2 --ages 1,8,64",
@@ -63,7 +64,7 @@ def look(
         The name of a lens, then its options: "mnemoscope lens NAME --help" shows them.
     model
         A run folder, a Hugging Face folder, or a name on its hub; similarity takes two as well,
-        retention any number.
+        evolution and retention any number.
     text
         A text file, for lenses that read: a text on every line, or paragraphs if lines are broken
         to fit a page; for lenses on translators a source sentence, or source and target parted by

@@ -67,7 +67,7 @@ def train(
     ),
 )
 def resume(run: Path, /, *, trust: Trust = None) -> None:
-    """Go on with a run that was stopped, to the same weights as if it had not been.
+    """Continue a run that was stopped, to the same weights as if it had not been.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def study(
     """Answer a question: run a study and write its page.
 
     Any option of the study can follow by name: see "mnemoscope list lag".
-    A study that was stopped goes on when the same command is given again.
+    A study that was stopped continues when the same command is given again.
     Options of the engine follow by name too: see "mnemoscope list engines".
 
     Parameters

@@ -18,7 +18,7 @@ class UserError(Exception):
 
 
 class InterruptedRunError(UserError):
-    """Somebody stopped the work; all that was done is kept, and the message says how to go on."""
+    """Somebody stopped the work; what was done is kept, and the message says how to continue."""
 
 
 def suggestion(word: str, options: Iterable[str]) -> str:

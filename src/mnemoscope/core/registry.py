@@ -140,6 +140,7 @@ LENSES = _listed(
     ("neighbours", "Neighbours", "what neighbours in a layer's space share"),
     ("occurrences", "Occurrences", "a few tokens drawn layer by layer"),
     ("similarity", "Similarity", "how far apart layers and models are"),
+    ("evolution", "Evolution", "what models keep of tokens with depth, and how these change"),
     ("spectrum", "Spectrum", "waves along positions in what layers hold"),
     ("heads", "Heads", "how heads attend to relative positions, and by what"),
     ("waves", "Waves", "spectra, heads, survival and filters in one reading"),

@@ -50,6 +50,12 @@ class Attached(ABC):
         super().__init__()
         self.base, self.options, self.tokenizer = base, options, tokenizer
 
+    def __repr__(self) -> str:
+        """What it is and what it is attached to, in a line; the base has a long one of its own."""
+        learnt = sum(one.numel() for one in self.weights.parameters())
+        kind = type(self.base).__name__
+        return f"{type(self).__name__}({learnt:,} parameters of its own, attached to {kind})"
+
     @property
     @abstractmethod
     def weights(self) -> nn.Module:

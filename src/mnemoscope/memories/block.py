@@ -38,7 +38,7 @@ class Block(nn.Module):
 
     @property
     def wants(self) -> Wanted:
-        """The state that it can go on from."""
+        """The state that it can continue from."""
         wanted: Wanted = self.attention.wants
         return wanted
 

@@ -123,7 +123,7 @@ class RecurrentLayer(nn.Module):
 
     @property
     def wants(self) -> Wanted:
-        """The state that it can go on from."""
+        """The state that it can continue from."""
         width = self.kernel.hidden_size
         return Wanted(type(self.cell.start(torch.empty(0, width))), {"D": width})
 

@@ -1,4 +1,4 @@
-"""What the tensors of a state must look like: to each other, and to the model that goes on.
+"""What the tensors of a state must look like: to each other, and to the model that continues.
 
 A field says it in its annotation: ``keys: Annotated[Tensor, Axes("BHSE")]``. The first axis is
 the batch, in all tensors of a state alike. A letter that a layer has a size for must have that
@@ -36,7 +36,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The state that a layer can go on from.
+    """The state that a layer can continue from.
 
     kind    its class
     sizes   of its axes, by letter

@@ -82,7 +82,7 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything that is needed to go on."""
+        """Bytes of everything that is needed to continue."""
         return sum(tensor_bytes(tensor) for _, tensor in self.tensors())
 
     @property

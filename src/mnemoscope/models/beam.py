@@ -104,7 +104,7 @@ def _search(
         said = torch.cat((said, word[:, :, None]), 2)
         last, limits = word.reshape(-1, 1), limits[going]
         rows = rows.flatten()
-        # Greedy search mostly goes on with all rows as they are, and then nothing is copied.
+        # Greedy search mostly continues with all rows as they are, and then nothing is copied.
         if open_rows and not torch.equal(rows, torch.arange(state.batch, device=device)):
             state = state.select(rows)
     return [sorted(found, key=lambda one: -one.score)[:beam] for found in ended]

@@ -59,7 +59,7 @@ def generate(
 
     ``temperature=0`` is greedy. ``top_k`` keeps the k likeliest tokens, ``top_p`` the likeliest
     whose probabilities reach p. After ``stop`` a row says nothing but ``stop``. The last token
-    said has not been read: feed it with ``state`` to go on.
+    said has not been read: feed it with ``state`` to continue.
     """
     if steps < 1 or not 0 <= temperature < math.inf:
         raise UserError(

@@ -25,13 +25,13 @@ from mnemoscope.memories.shapes import fault
 from mnemoscope.memories.state import StreamState as StreamState
 from mnemoscope.models.footprint import check as check_size
 
-# Options that may differ between the model that wrote a state and the one that goes on with it.
+# Options that may differ between the model that wrote a state and the one that continues from it.
 NOT_OF_A_STATE = {"dropout", "readout", "outputs", "recompute"}
 
 
 @dataclass(frozen=True)
 class Output:
-    """logits (B, T, V), or (B, 1, V) from a model that reads out last; and the state to go on.
+    """logits (B, T, V), or (B, 1, V) from a model that reads out last; and the state after it.
 
     losses: what memories ask for beside the task, by name, weighted; only in training.
     """
@@ -84,7 +84,7 @@ class SequenceModel(nn.Module):
     ) -> Output:
         """Read tokens (B, T) after ``state``; ``mask`` (B, T) is false where a token is padding.
 
-        ``state=None`` starts a stream; ``out.state`` fed back goes on with it. The gradient flows
+        ``state=None`` starts a stream; ``out.state`` fed back continues it. The gradient flows
         back through the state for as long as nobody calls ``state.detach()``. A ``silent`` read has
         no logits: see `prefill`.
         """

@@ -1,7 +1,7 @@
-"""Any model that goes on from a state, and all that it carries, in bytes.
+"""Any model that continues from a state, and all that it carries, in bytes.
 
-`Stream.read` goes on from a state, and `StreamState` knows its size and how to be saved. That is
-the one definition of state size here: the bytes from which a fresh process goes on to the same
+`Stream.read` continues from a state, and `StreamState` knows its size and how to be saved. That is
+the one definition of state size here: the bytes from which a fresh process continues to the same
 logits, bit for bit (`mnemoscope.fresh_process` is that process).
 
 Shapes: B rows, T tokens, V words.
@@ -22,7 +22,7 @@ from mnemoscope.models.model import Output
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A model that goes on: ``call(tokens (B, T), state) -> Output``.
+    """A model that carries on from a state: ``call(tokens (B, T), state) -> Output``.
 
     limit   most tokens that one stream can have, None when there is no end
     encode  texts -> token ids of each; None when only token ids can be read

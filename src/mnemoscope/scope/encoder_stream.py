@@ -13,16 +13,22 @@ import torch
 from torch import Tensor, nn
 
 from mnemoscope.activations.hooks import Seen, watch
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.huggingface_attention import AttentionWatch
+from mnemoscope.activations.streams.page_stream import Step, device_of, find_part, pick_head
+from mnemoscope.activations.streams.predictions import check_finite
+from mnemoscope.activations.streams.views.attention import attention, causal
+from mnemoscope.activations.streams.views.view import (
+    Floats,
+    Part,
+    Pick,
+    mean_of_heads,
+    visible_without,
+)
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.attention_interface import intercept_attention
 from mnemoscope.models.encoder.layers import EncoderLayer
 from mnemoscope.models.encoder.model import EncoderModel
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.huggingface_attention import AttentionWatch
-from mnemoscope.scope.page_stream import Step, device_of, find_part, pick_head
-from mnemoscope.scope.predictions import check_finite
-from mnemoscope.scope.views.attention import attention, causal
-from mnemoscope.scope.views.view import Floats, Part, Pick, mean_of_heads, visible_without
 
 
 def encoder_parts(layers: Sequence[Any], seen: Seen, path: str, pick: Pick) -> list[Part]:

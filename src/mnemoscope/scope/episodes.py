@@ -11,6 +11,7 @@ import numpy as np
 from mnemoscope.data.batch import NO_QUESTION, Task
 from mnemoscope.data.copy import Copy
 from mnemoscope.data.delayed_answer import DelayedAnswer
+from mnemoscope.data.dialogue.task import Dialogue
 from mnemoscope.data.images import Images
 from mnemoscope.data.recall import Recall
 from mnemoscope.data.sorting import Sorting, sort_by_frequency
@@ -207,7 +208,58 @@ def _images(task: Images) -> TaskWords:
     return TaskWords(names, names, lambda tokens, asked: [], columns)
 
 
-WORDS: dict[type[Task], Callable[..., TaskWords]] = {
+def _dialogue(task: Dialogue) -> TaskWords | None:
+    """Made-up conversations; of others the words are those of a vocabulary."""
+    if task.source is not None:
+        return None
+    script = task.script
+    names = tuple(task.text_of([token]) for token in range(task.vocab))
+    section, end = script.section[0], script.end[0]
+    speakers = {mark[0] for mark in script.speakers}
+    full_stop = {token for token, name in enumerate(names) if name == "."}
+    # Values come first, then the names that facts are about; last, facts that are one word.
+    people = range(task.values, task.values + task.names)
+    joined = range(end - task.names * task.values, end) if task.joined else range(0)
+
+    def narrate(tokens: Sequence[int], asked: Sequence[int]) -> list[Phrase]:
+        found: list[Phrase] = []
+        held: dict[int, tuple[int, int]] = {}  # the value of every name, and where it was read
+        at = 0
+        while at < len(tokens):
+            stop = _said_until(tokens, at, {section, *speakers}, {end, *full_stop})
+            piece, turn = tokens[at:stop], tokens[at] in speakers
+            about = next((token for token in piece if token in people), None)
+            answering = [*tokens[stop : stop + 2]]
+            if turn and len(answering) == 2 and answering[0] in speakers and answering[1] == about:
+                stop += 2  # with the mark of who is to answer, and the name that a reply repeats
+                told = "" if about in held else ", never told"
+                words = f"ask {names[about]}{told}"
+                found.append(Phrase(at, stop, "ask", words, *held.get(about, ())))
+            else:
+                values = [(token, at + i) for i, token in enumerate(piece) if token < task.values]
+                if about is not None and values and not turn:
+                    held[about] = values[-1]
+                for i, token in enumerate(piece):
+                    if token in joined:
+                        name, value = divmod(token - joined.start, task.values)
+                        held[people[name]] = value, at + i
+                found.append(Phrase(at, stop, "write", " ".join(names[one] for one in piece)))
+            at = stop
+        return found
+
+    return TaskWords(names, names, narrate)
+
+
+def _said_until(tokens: Sequence[int], at: int, begins: set[int], ends: set[int]) -> int:
+    """Where a sentence or turn ends that begins ``at``: after what ends it, or before the next."""
+    for stop in range(at + 1, len(tokens)):
+        if tokens[stop] in begins or tokens[stop - 1] in ends:
+            return stop
+    return len(tokens)
+
+
+WORDS: dict[type[Task], Callable[..., TaskWords | None]] = {
+    Dialogue: _dialogue,
     Recall: _recall,
     Copy: _copy,
     Sorting: _sorting,

@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from mnemoscope.activations.streams.page_stream import Step
+from mnemoscope.activations.streams.predictions import bits_of, likeliest
+from mnemoscope.activations.streams.views.view import Floats, Json, listed, packed
 from mnemoscope.data.batch import NO_QUESTION
-from mnemoscope.scope.page_stream import Step
-from mnemoscope.scope.predictions import bits_of, likeliest
-from mnemoscope.scope.views.view import Floats, Json, listed, packed
 
 Say = Callable[[int], str]
 

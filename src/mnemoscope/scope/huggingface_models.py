@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from mnemoscope.activations.streams.huggingface_stream import HuggingFacePageStream
+from mnemoscope.activations.streams.infinite_stream import InfinitePageStream
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.huggingface import saved
@@ -15,8 +17,6 @@ from mnemoscope.open import Reader, open_attached, open_model
 from mnemoscope.scope.encoder_stream import EncoderPageStream
 from mnemoscope.scope.episodes import Phrase
 from mnemoscope.scope.folder import inside
-from mnemoscope.scope.huggingface_stream import HuggingFacePageStream
-from mnemoscope.scope.infinite_stream import InfinitePageStream
 from mnemoscope.scope.served import ServedModel, about_model
 from mnemoscope.scope.token_text import BRACKETED, BRACKETS, TokenText, following, hidden_phrase
 
@@ -46,19 +46,25 @@ def served(source: str, name: str) -> ServedModel:
 
 def attached(folder: Path, name: str, kind: str, allowed: list[str] | None) -> ServedModel:
     """A saved memory on its base, which must be one of those ``allowed``; None allows any."""
-    base = saved.base_of(folder, kind)
-    # The file says which model it is for; it may not choose one that nobody put here.
-    if allowed is not None and not any(_same(base, one) for one in allowed):
-        raise UserError(
-            f"{name} was learnt on {base}, which is not in the folder of runs: start scope with "
-            "--model and that model"
-        )
+    base = allowed_base(folder, name, kind, allowed)
     reader = open_attached(folder, kind, base, text=True)
     if isinstance(reader.memory, InfiniteMemory):
         xl = not reader.memory.options.signal
         label = f"{'Transformer-XL' if xl else '∞-former'} memory on {Path(base).name}"
         return _causal(reader, name, label)
     return _causal(reader, name, f"Document memory on {Path(base).name}")
+
+
+def allowed_base(folder: Path, name: str, kind: str, allowed: list[str] | None) -> str:
+    """Where the base of a saved memory is; it must be one of those ``allowed``, None allows any."""
+    base: str = saved.base_of(folder, kind)
+    # The file says which model it is for; it may not choose one that nobody put here.
+    if allowed is not None and not any(_same(base, one) for one in allowed):
+        raise UserError(
+            f"{name} was learnt on {base}, which is not in the folder of runs: start scope with "
+            "--model and that model"
+        )
+    return base
 
 
 def _same(base: str, allowed: str) -> bool:

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from mnemoscope.activations.streams.native_stream import NativePageStream
+from mnemoscope.activations.streams.views.view import Json
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import KINDS
 from mnemoscope.data import grammar
@@ -25,7 +27,6 @@ from mnemoscope.models.seq2seq.source import SourceModel
 from mnemoscope.models.translator import Translator
 from mnemoscope.scope.encoder_stream import EncoderPageStream
 from mnemoscope.scope.episodes import END, Phrase, TaskWords, words_of
-from mnemoscope.scope.native_stream import NativePageStream
 from mnemoscope.scope.records import is_file
 from mnemoscope.scope.run_index import MODELS
 from mnemoscope.scope.served import ServedModel, about_model
@@ -39,7 +40,6 @@ from mnemoscope.scope.token_text import (
     token_hint,
 )
 from mnemoscope.scope.translator_stream import TranslatorPageStream
-from mnemoscope.scope.views.view import Json
 from mnemoscope.training.run import Run
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ TWO_LINES = "The sentence to translate; a second line, if any, is what the model
 def served(folder: Path, name: str, trained: bool) -> ServedModel:
     """The model of a run, or the same before its first step."""
     run = Run.open(folder)
-    _check_size(run, folder)
+    check_size(run, folder)
     model = run.model() if trained else run.untrained().eval()
     labels = {one: entry.label for kind in MODELS for one, entry in KINDS[kind].items()}
     facts = about_model(
@@ -165,18 +165,22 @@ def _translator(run: Run, model: SourceModel, facts: Json) -> ServedModel:
         lines = [one.strip() for one in text.splitlines() if one.strip()]
         if not lines:
             return TokenText([], [], [])
-        told = lines[1] if len(lines) > 1 else translator(lines[:1])[0][0].text
+        # Its own translation is looked at, not judged: by itself it would always be right.
+        judged = len(lines) > 1
+        told = lines[1] if judged else translator(lines[:1])[0][0].text
         source: list[int] = encode(translator.source, lines[:1])[0].tolist()
         target: list[int] = encode(translator.target, [told])[0].tolist()
         count = len(source)
         phrases = [Phrase(0, count, "write", f"read the source, {count} tokens")]
         phrases += [
-            Phrase(count + place, count + place + 1, "ask", f"token {place + 1}", one)
+            Phrase(
+                at := count + place, at + 1, "ask", f"token {place + 1}", one if judged else None
+            )
             for place, one in enumerate(target)
         ]
         tokens = [*source, end, *target[:-1]]
         names = [*map(show, source), "▸", *map(say, target[:-1])]
-        targets = [*[NO_QUESTION] * count, *target]
+        targets = [*[NO_QUESTION] * count, *(target if judged else [NO_QUESTION] * len(target))]
         return TokenText(tokens, names, targets, phrases, (0, count, len(tokens)))
 
     example = _if_there(lambda: _pair(task) if isinstance(task, PairsTask) else "", "")
@@ -244,7 +248,7 @@ def _with_end(vocabulary: Vocabulary, end: int | None) -> Callable[[int], str]:
     return show
 
 
-def _check_size(run: Run, folder: Path) -> None:
+def check_size(run: Run, folder: Path) -> None:
     """Refuse settings of a model far larger than its weights, before it takes all the memory."""
     model = run.config.model
     # Less than any of our models has: a square a layer, a row a token.

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mnemoscope.scope.page_stream import PageStream
+from mnemoscope.activations.streams.page_stream import PageStream
+from mnemoscope.activations.streams.views.view import Json
 from mnemoscope.scope.token_text import TokenText
-from mnemoscope.scope.views.view import Json
 
 
 @dataclass(frozen=True, eq=False)

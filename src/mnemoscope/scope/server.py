@@ -21,10 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from mnemoscope.activations.streams.blank import Blank
 from mnemoscope.core.bounded import opened
 from mnemoscope.core.errors import UserError
-from mnemoscope.scope import colours, sessions, shipped_pages, texts
-from mnemoscope.scope.blank import Blank
+from mnemoscope.scope import chats, colours, sessions, shipped_pages, texts
 from mnemoscope.scope.folder import inside
 from mnemoscope.scope.library import Library
 
@@ -106,10 +106,40 @@ class Take(Turn):
         return Blank(self.layer, self.store, tokens, self.unit)
 
 
+class Talk(BaseModel):
+    """A document for a model to read, and then be asked about."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: str = Field(max_length=1100)
+    document: str = Field(max_length=sessions.MOST_CHARACTERS + 1)
+    memory: str | None = Field(None, max_length=40)
+
+
+class Said(BaseModel):
+    """A question in a conversation; ``blank`` asks without the document."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    chat: str = Field(max_length=64)
+    text: str = Field(max_length=chats.LONGEST_QUESTION)
+    blank: bool = False
+
+
+class Swap(BaseModel):
+    """Another document for a conversation; none drops the one that was read."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    chat: str = Field(max_length=64)
+    document: str | None = Field(None, max_length=sessions.MOST_CHARACTERS + 1)
+
+
 def build(library: Library, table: sessions.Sessions, books: Path | None) -> FastAPI:
     """The application over a folder of runs, models that can be opened, and a folder of texts."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     _explain(app)
+    talks = chats.Chats(table)
 
     @app.get("/")
     def page() -> Response:
@@ -162,6 +192,20 @@ def build(library: Library, table: sessions.Sessions, books: Path | None) -> Fas
     @app.post("/api/blank")
     def blank(take: Take) -> Response:
         return _ready(table.blank(take.reading, take.segment, take.token, take.blank()))
+
+    @app.post("/api/chat")
+    def chat(talk: Talk) -> Response:
+        return _ready(talks.begin(talk.model, talk.document, talk.memory))
+
+    @app.post("/api/chat_say")
+    def chat_say(said: Said) -> Response:
+        return _ready(talks.say(said.chat, said.text, said.blank))
+
+    @app.post("/api/chat_document")
+    def chat_document(swap: Swap) -> Response:
+        if swap.document is None:
+            return _ready(talks.forget(swap.chat))
+        return _ready(talks.swap(swap.chat, swap.document))
 
     @app.get("/api/progress")
     async def progress() -> StreamingResponse:

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.page_stream import PageStream
+from mnemoscope.activations.streams.predictions import bits_of, compared, mean_bits
+from mnemoscope.activations.streams.views.view import Json
 from mnemoscope.core.errors import UserError
-from mnemoscope.scope.blank import Blank
 from mnemoscope.scope.frame import frame, shares_packed
-from mnemoscope.scope.page_stream import PageStream
-from mnemoscope.scope.predictions import bits_of, compared, mean_bits
 from mnemoscope.scope.served import ServedModel
 from mnemoscope.scope.token_text import TokenText
-from mnemoscope.scope.views.view import Json
 
 # Bytes of states that a session keeps; those that are gone are made again by reading.
 MOST_STATE = 64 << 20

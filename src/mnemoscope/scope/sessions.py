@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mnemoscope.activations.streams.blank import Blank
 from mnemoscope.core.errors import UserError
-from mnemoscope.scope.blank import Blank
 from mnemoscope.scope.models import served_model
 from mnemoscope.scope.served import ServedModel
 from mnemoscope.scope.session import Session
@@ -61,7 +61,8 @@ class Sessions:
         self._turn = threading.Lock()
 
     @contextmanager
-    def _alone(self, doing: str) -> Iterator[None]:
+    def alone(self, doing: str) -> Iterator[None]:
+        """Wait until nobody else computes; how a model fails is said in one line."""
         if not self._turn.acquire(timeout=PATIENCE):
             raise BusyError("other texts are being read for a long time now: try again later")
         try:
@@ -72,7 +73,7 @@ class Sessions:
 
     def about(self, identity: str) -> Json:
         """What can be said of a model; opens it if need be."""
-        with self._alone(f"opening {identity[:80]}"):
+        with self.alone(f"opening {identity[:80]}"):
             return self._open(identity).about
 
     def read(
@@ -88,7 +89,7 @@ class Sessions:
             raise UserError(
                 f"the text has {len(text)} characters; give at most {MOST_CHARACTERS} at a time"
             )
-        with self._alone(f"reading with {identity[:80]}"):
+        with self.alone(f"reading with {identity[:80]}"):
             model = self._open(identity)
             if document is not None and document not in model.about["documents"]:
                 raise UserError(f"there is no document {document[:80]!r} in this memory")
@@ -98,7 +99,7 @@ class Sessions:
             session = Session(model, model.start(document), reading, edges)
             session.advance()
         key = secrets.token_urlsafe(12)
-        _keep(self._sessions, key, session, MOST_SESSIONS)
+        keep(self._sessions, key, session, MOST_SESSIONS)
         return {"reading": key, "about": model.about, **session.text()}
 
     def step(self, key: str, number: int) -> bytes:
@@ -106,7 +107,7 @@ class Sessions:
         session = self._find(key, number)
         while len(session.frames) <= number:
             # One segment a turn, so that nobody waits for all of somebody else's text.
-            with self._alone("reading on"):
+            with self.alone("reading on"):
                 if len(session.frames) <= number:
                     session.advance()
         return session.frames[number]
@@ -115,14 +116,14 @@ class Sessions:
         """Attention of one head while a segment was read, as JSON."""
         session = self._find(key, number)
         self.step(key, number)
-        with self._alone("looking at a head"):
+        with self.alone("looking at a head"):
             return json.dumps(session.head(number, part, head)).encode()
 
     def blank(self, key: str, number: int, token: int, blank: Blank) -> bytes:
         """What a model says once some of its state is taken away before ``token``, as JSON."""
         session = self._find(key, number)
         self.step(key, number)
-        with self._alone("blanking"):
+        with self.alone("blanking"):
             return json.dumps(session.blank(number, token, blank)).encode()
 
     def _find(self, key: str, number: int) -> Session:
@@ -137,7 +138,7 @@ class Sessions:
         model = self._models.get(identity)
         if model is None:
             model = served_model(identity, self.root, self.given)
-        _keep(self._models, identity, model, MOST_MODELS)
+        keep(self._models, identity, model, MOST_MODELS)
         return model
 
 
@@ -169,7 +170,7 @@ def _edges(
     return tuple(sorted({*range(0, count, segment), *windows, count}))
 
 
-def _keep(table: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:
+def keep(table: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
     """Put in as the newest, and let the oldest go."""
     table[key] = value
     table.move_to_end(key)

@@ -15,18 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from mnemoscope.activations.hooks import Seen, watch
-from mnemoscope.core.errors import UserError
-from mnemoscope.memories.state import State, StreamState
-from mnemoscope.memories.transformer.state import AttentionState
-from mnemoscope.models.seq2seq.cross_attention import AttentiveState, CrossState, SourceState
-from mnemoscope.models.seq2seq.source import SourceModel
-from mnemoscope.scope.blank import Blank, emptied
-from mnemoscope.scope.encoder_stream import encoder_parts, encoder_sites
-from mnemoscope.scope.page_stream import Step, device_of, find_part, pick_head
-from mnemoscope.scope.predictions import check_finite
-from mnemoscope.scope.views.attention import KEYS, attention, causal, without_keys
-from mnemoscope.scope.views.plain import TENSORS, tensors
-from mnemoscope.scope.views.view import (
+from mnemoscope.activations.streams.blank import Blank, emptied
+from mnemoscope.activations.streams.page_stream import Step, device_of, find_part, pick_head
+from mnemoscope.activations.streams.predictions import check_finite
+from mnemoscope.activations.streams.views.attention import KEYS, attention, causal, without_keys
+from mnemoscope.activations.streams.views.plain import TENSORS, tensors
+from mnemoscope.activations.streams.views.view import (
     Floats,
     Json,
     Part,
@@ -36,6 +30,12 @@ from mnemoscope.scope.views.view import (
     spread,
     visible_without,
 )
+from mnemoscope.core.errors import UserError
+from mnemoscope.memories.state import State, StreamState
+from mnemoscope.memories.transformer.state import AttentionState
+from mnemoscope.models.seq2seq.cross_attention import AttentiveState, CrossState, SourceState
+from mnemoscope.models.seq2seq.source import SourceModel
+from mnemoscope.scope.encoder_stream import encoder_parts, encoder_sites
 
 SOURCE = "source tokens"
 

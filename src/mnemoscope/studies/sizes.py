@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from mnemoscope.core.registry import find, model_kind
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.models.model import parameters
 from mnemoscope.open import open_stream
+from mnemoscope.studies.contenders import known_options
 
 
 def sized(memory: str, budget: int, **options: Any) -> ModelConfig:
@@ -72,3 +74,26 @@ def fitted(memory: str, budget: int, **options: Any) -> ModelConfig:
         )
     fitting: ModelConfig = kind.make(**options, mlp_ratio=units / width)
     return fitting
+
+
+def as_large_as(
+    rival: tuple[str, Mapping[str, Any]],
+    contenders: Mapping[str, tuple[str, Mapping[str, Any]]],
+    shape: Mapping[str, Any],
+) -> dict[str, ModelConfig]:
+    """Return every contender, given as memory and options, with the rival's number of parameters.
+
+    All have the ``shape``, as far as they know it. What has no feed-forward layer to grow is as
+    wide as the budget allows.
+    """
+    budget = count(find("memory", rival[0]).make(**shape, **rival[1]))
+    found = {}
+    for name, (memory, options) in contenders.items():
+        kind = find("memory", memory)
+        given = known_options(kind, shape) | dict(options)
+        if "mlp_ratio" in kind.model_fields:
+            found[name] = fitted(memory, budget, **given)
+        else:
+            del given["width"]
+            found[name] = sized(memory, budget, **given)
+    return found

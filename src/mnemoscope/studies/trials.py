@@ -47,14 +47,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Trial:
-    """A run with a name, which is also the name of its folder."""
+    """A run with a name, which is also the name of its folder.
+
+    start     makes the model that it begins with; by default a fresh one, drawn from its seed
+    moments   steps after which its weights are kept until they were looked at
+    """
 
     name: str
     config: RunConfig
+    start: Callable[[], Any] | None = None
+    moments: tuple[int, ...] = ()
 
 
 def training_of(study: Any, **options: Any) -> Training:
-    """How a trial of a study trains: evaluated at its end, with one checkpoint to go on from.
+    """How a trial of a study trains: evaluated at its end, with one checkpoint to continue from.
 
     ``study`` has options steps, batch and device; ``options`` are the others, or instead of these.
     """
@@ -184,8 +190,12 @@ def _run(
 
     def compute() -> Any:
         try:
-            begun = (home / "config.yaml").is_file()
-            run = resume(home, silent=True) if begun else train(trial.config, home, silent=True)
+            how: dict[str, Any] = {"silent": True, "moments": trial.moments}
+            if (home / "config.yaml").is_file():
+                run = resume(home, **how)
+            else:
+                begun = None if trial.start is None else trial.start()
+                run = train(trial.config, home, begun, **how)
             _check_log(run)
             return examine(run.folder)
         except DivergedError as error:
@@ -194,7 +204,7 @@ def _run(
             raise
         except UserError as error:
             raise UserError(
-                f"the trial {home} cannot go on: {error}. If it is damaged, delete that folder: "
+                f"the trial {home} cannot continue: {error}. If it is damaged, delete that folder: "
                 "the trial is trained again"
             ) from error
 
@@ -275,7 +285,7 @@ def _side_by_side(
 ) -> tuple[dict[str, Answer], dict[str, tuple[str, ...]]]:
     """Call all, ``jobs`` at a time; returns what they answered, and last lines of those that crash.
 
-    If all of them crash, there is nothing to go on with: `UserError`.
+    If all of them crash, there is nothing to continue with: `UserError`.
     """
     found: dict[str, Answer] = {}
     crashed: dict[str, tuple[str, ...]] = {}

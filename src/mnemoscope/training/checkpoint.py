@@ -41,12 +41,12 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 class ProcessMismatchError(UserError):
-    """A run that carries memories goes on only with as many processes as it had."""
+    """A run that carries memories continues only with as many processes as it had."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything a run needs to go on as if it had never stopped.
+    """Everything a run needs to continue as if it had never stopped.
 
     ``config`` is what `RunConfig.plain` gave, ``decays`` names the weights that decay; each is None
     in checkpoints of versions that kept none.
@@ -72,7 +72,7 @@ def save(
     """Write a checkpoint below ``root`` and drop all but the newest ``keep``.
 
     Process 0 writes what all share; every process writes its own memories. ``wait`` holds until
-    all processes have come that far; ``again`` is the command that goes on with the run.
+    all processes have come that far; ``again`` is the command that continues the run.
     """
     folder = root / f"step-{checkpoint.step:08d}"
     partial = folder.with_name(folder.name + ".partial")
@@ -102,7 +102,7 @@ def save(
             bounded.write_sealed(partial / "complete.json", facts)
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(partial, folder)
-            # Whatever lies after this step was not fit to go on from, or the run would have.
+            # Whatever lies after this step was not fit to continue from, or the run would have.
             older = [other for other in _folders(root) if other < folder]
             for other in set(_folders(root)) - {folder, *older[: keep - 1]}:
                 shutil.rmtree(other)
@@ -113,7 +113,7 @@ def save(
         shutil.rmtree(partial, ignore_errors=True)
         raise UserError(
             f"cannot write checkpoint {folder}: {error}. Checkpoints written before are intact; "
-            f"make room and go on with: {again or f'mnemoscope resume {root.parent}'}"
+            f"make room and continue with: {again or f'mnemoscope resume {root.parent}'}"
         ) from error
     return folder
 
@@ -143,7 +143,7 @@ def newest(root: Path, rank: int = 0, processes: int | None = None) -> Checkpoin
 def load(folder: Path, rank: int = 0, processes: int | None = None) -> Checkpoint:
     """Read one checkpoint and check every file in it.
 
-    ``processes`` is how many want to go on from it, None when only the weights matter.
+    ``processes`` is how many want to continue from it, None when only the weights matter.
     """
     facts = _checked(folder)
     carried = [name for name in facts["files"] if name.startswith("memory-")]

@@ -1,14 +1,14 @@
 """The training loop: a run is a pure function of its config, on any number of processes.
 
 Everything random at a step depends on (seed, purpose, step, process) only, so a run that was
-killed goes on from its last checkpoint to the same weights, bit for bit on the same machine.
+killed continues from its last checkpoint to the same weights, bit for bit on the same machine.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from mnemoscope.core.files import held
 from mnemoscope.core.progress import progress
 from mnemoscope.core.seeds import derive
 from mnemoscope.data.batch import NO_QUESTION, Batch
-from mnemoscope.models.model import SequenceModel, StreamState
+from mnemoscope.models.encoder.model import EncoderModel
+from mnemoscope.models.model import Output, SequenceModel, StreamState
 from mnemoscope.training import checkpoint, machine
 from mnemoscope.training.config import RunConfig, Training
 from mnemoscope.training.evaluate import encode, evaluate
@@ -40,9 +41,16 @@ class DivergedError(UserError):
 
 
 def train(
-    config: RunConfig, out: str | Path, model: SequenceModel | None = None, silent: bool = False
+    config: RunConfig,
+    out: str | Path,
+    model: SequenceModel | None = None,
+    silent: bool = False,
+    moments: Collection[int] = (),
 ) -> Run:
-    """Train a model (by default a fresh one, drawn from the seed) in a new folder."""
+    """Train a model (by default a fresh one, drawn from the seed) in a new folder.
+
+    ``moments`` are steps after which the weights are kept: see `Run.moment`.
+    """
     config.check()
     if model is not None and model.config != config.model:
         raise UserError(f"the run wants a model of {config.model!r}, given was {model.config!r}")
@@ -57,11 +65,11 @@ def train(
     if model is not None:
         # Read back from the folder: every process must begin alike.
         begun.load_state_dict(run.untrained().state_dict())
-    return _Trainer(run, begun, team, silent).go(None)
+    return _Trainer(run, begun, team, silent, moments).go(None)
 
 
-def resume(folder: str | Path, silent: bool = False) -> Run:
-    """Go on with a run from its newest whole checkpoint; a finished run is returned as it is."""
+def resume(folder: str | Path, silent: bool = False, moments: Collection[int] = ()) -> Run:
+    """Continue a run from its newest whole checkpoint; a finished run is returned as it is."""
     run = Run.open(folder)
     if run.finished:
         run.final()  # is it?
@@ -69,7 +77,7 @@ def resume(folder: str | Path, silent: bool = False) -> Run:
     team = _join(run.config.training)
     found = run.newest(team.process_index, team.num_processes)
     run.check_text()
-    return _Trainer(run, run.untrained(), team, silent).go(found)
+    return _Trainer(run, run.untrained(), team, silent, moments).go(found)
 
 
 def step_seconds(config: RunConfig, clock: Callable[[], float] = time.perf_counter) -> float:
@@ -110,7 +118,14 @@ def _join(settings: Training) -> Any:
 class _Trainer:
     """One run in progress."""
 
-    def __init__(self, run: Run, model: SequenceModel, team: Any, silent: bool) -> None:
+    def __init__(
+        self,
+        run: Run,
+        model: SequenceModel,
+        team: Any,
+        silent: bool,
+        moments: Collection[int] = (),
+    ) -> None:
         self.run, self.config, self.settings = run, run.config, run.config.training
         self.accelerator = team
         self.rank: int = self.accelerator.process_index
@@ -120,6 +135,10 @@ class _Trainer:
         self.reader: Callable[..., Any] = (
             torch.compile(self.model) if self.settings.compile else self.model
         )
+        # Of a sentence in which few words are asked for, the others need no readout. What is
+        # compiled is compiled anew for every number of words: there it would cost more.
+        self.reads_out_asked = isinstance(self.model, EncoderModel) and not self.settings.compile
+        self.moments = frozenset(moments)
         self.decays = decaying(self.model)
         self.optimizer = make_optimizer(self.model, self.settings)
         self.memories: list[StreamState | None] = [None] * self.settings.accumulate
@@ -135,8 +154,8 @@ class _Trainer:
                 return self._train(self._begin() if start is None else self._continue(start))
             except KeyboardInterrupt as error:
                 raise InterruptedRunError(
-                    "stopped at once; what was learnt up to the last checkpoint is kept. Go on "
-                    f"with: {self.run.going_on(self.processes)}"
+                    "stopped at once; what was learnt up to the last checkpoint is kept. Continue "
+                    f"with: {self.run.continuing(self.processes)}"
                 ) from error
 
     def _train(self, first: int) -> Run:
@@ -153,6 +172,8 @@ class _Trainer:
                 show(done, "" if math.isnan(self.shown) else f"loss {self.shown:.3f}")
                 if done % self.settings.evaluate_every == 0 or done == self.settings.steps:
                     self._evaluate(done)
+                if done in self.moments and self.rank == 0:
+                    self.run.keep_moment(done, self.model)
                 if done == self.settings.steps:
                     break
                 if done % self.settings.checkpoint_every == 0 or stopped:
@@ -160,8 +181,8 @@ class _Trainer:
                     self._save(done)
                 if stopped:
                     raise InterruptedRunError(
-                        f"stopped after step {done}; nothing is lost. Go on with: "
-                        f"{self.run.going_on(self.processes)}"
+                        f"stopped after step {done}; nothing is lost. Continue with: "
+                        f"{self.run.continuing(self.processes)}"
                     )
         if self.rank == 0:
             self.run.finish(self.model)
@@ -178,7 +199,7 @@ class _Trainer:
     def _continue(self, start: checkpoint.Checkpoint) -> int:
         try:
             self.model.load_state_dict(start.model)
-            # A run goes on as it began, whatever a later version lets decay.
+            # A run continues as it began, whatever a later version lets decay.
             self.decays = all_but_vectors(self.model) if start.decays is None else start.decays
             self.optimizer = make_optimizer(self.model, self.settings, self.decays)
             checkpoint.unpack(self.optimizer, start.optimizer)
@@ -226,7 +247,7 @@ class _Trainer:
     def _lost(self) -> machine.LostProcessError:
         return machine.LostProcessError(
             "another process of this run has ended, so this one ends too; what was learnt up to "
-            f"the last checkpoint is kept. Go on with: {self.run.going_on(self.processes)}"
+            f"the last checkpoint is kept. Continue with: {self.run.continuing(self.processes)}"
         )
 
     def step(self, step: int) -> None:
@@ -286,10 +307,8 @@ class _Trainer:
                     if not here_asked:
                         memory = self.model.prefill(tokens[:, here], memory)
                         continue
-                    out = self.reader(tokens[:, here], memory)
+                    out, asked_of = self._answers(tokens[:, here], memory, targets[:, here])
                     memory = out.state
-                    # A model that reads out last answers there only.
-                    asked_of = targets[:, here][:, -out.logits.shape[1] :]
                     loss = loss + self._loss(out.logits, asked_of)
                     # What memories ask for is a mean: it counts by the questions it came with.
                     extra = extra + here_asked * sum(out.losses.values(), loss.new_zeros(()))
@@ -299,6 +318,17 @@ class _Trainer:
             assert memory is not None
             memory = memory.detach()
         return total, memory if carries else None
+
+    def _answers(
+        self, tokens: Tensor, memory: StreamState | None, targets: Tensor
+    ) -> tuple[Output, Tensor]:
+        """What the model says of tokens (B, T), and what it should have said where it answers."""
+        if self.reads_out_asked:
+            asked = targets != NO_QUESTION
+            return self.reader(tokens, memory, asked=asked), targets[asked][None]
+        out = self.reader(tokens, memory)
+        # A model that reads out last answers there only.
+        return out, targets[:, -out.logits.shape[1] :]
 
     def _loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Sum of cross-entropies; smoothing spreads ε evenly over all V outputs."""
@@ -398,5 +428,5 @@ class _Trainer:
             self.rank,
             self.processes,
             self._wait,
-            self.run.going_on(self.processes),
+            self.run.continuing(self.processes),
         )

@@ -75,7 +75,7 @@ def _is_count(value: Any) -> bool:
 def _warn(what: str) -> None:
     """Once a process: a page may ask for the same metrics again and again."""
     log.warning(
-        "%s: what is whole is used, the rest is left out. It can be deleted; a run that goes on "
+        "%s: what is whole is used, the rest is left out. It can be deleted; a run that continues "
         "measures again what comes after its checkpoint",
         what,
     )

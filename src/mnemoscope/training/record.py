@@ -1,6 +1,6 @@
 """The config that weights were trained with, recorded beside them, against the one in config.yaml.
 
-A run is its config: weights under another config would go on to what nobody asked for.
+A run is its config: weights under another config would continue to what nobody asked for.
 """
 
 from __future__ import annotations

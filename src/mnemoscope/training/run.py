@@ -2,7 +2,8 @@
 
 finished.json beside that says which config it was trained with. A run on text has a vocabulary.json
 (one on translation a source-vocabulary.json too) and a text.digest, one that began with given
-weights a start.safetensors.
+weights a start.safetensors. Where weights were wanted as they were after certain steps, these lie
+in moments/.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,8 +59,8 @@ class Run:
         try:
             if (folder / "config.yaml").is_file():
                 raise UserError(
-                    f"{folder} exists already; choose another --out, or go on with it: "
-                    f"{cls(folder, config).going_on()}"
+                    f"{folder} exists already; choose another --out, or continue it: "
+                    f"{cls(folder, config).continuing()}"
                 )
             if folder.exists() and (not folder.is_dir() or _foreign(folder)):
                 raise UserError(f"{folder} exists already and is not a run; choose another --out")
@@ -98,8 +100,8 @@ class Run:
                 "it (JSON is YAML too)"
             ) from error
 
-    def going_on(self, processes: int = 1) -> str:
-        """The command that goes on with this run."""
+    def continuing(self, processes: int = 1) -> str:
+        """The command that continues this run."""
         words = ["mnemoscope", "resume", str(self.folder)]
         words += [word for module in self.config.modules for word in ("--trust", module)]
         if processes > 1:
@@ -145,7 +147,7 @@ class Run:
         except OSError as error:
             raise UserError(
                 f"cannot write {path}: {error}. Checkpoints written before are intact; make room "
-                f"and go on with: {self.going_on()}"
+                f"and continue with: {self.continuing()}"
             ) from error
 
     def rewind(self, step: int) -> None:
@@ -203,7 +205,7 @@ class Run:
         return Translator(model, *(self._vocabulary(name) for name in files))
 
     def check_text(self) -> None:
-        """Raise `UserError` when a run on text would go on with another text."""
+        """Raise `UserError` when a run on text would continue with another text."""
         path = self.folder / "text.digest"
         if not path.exists():
             return
@@ -258,7 +260,7 @@ class Run:
             found = self.newest()
             where = "from the beginning" if found is None else f"from step {found.step}"
             raise UserError(
-                f"{error}. Delete it and train the last steps again: {self.going_on()} goes on "
+                f"{error}. Delete it and train the last steps again: {self.continuing()} continues "
                 f"{where}"
             ) from error
 
@@ -284,6 +286,36 @@ class Run:
                 raise UserError(f"{self.folder} holds no weights yet")
             weights = found.model
         return self._fill(self._build(), weights).eval()
+
+    def keep_moment(self, step: int, model: SequenceModel) -> None:
+        """Keep the weights as they are after ``step``, for somebody who looks at them later."""
+        path = self._moment(step)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            write_tensors(path, dict(model.state_dict()), {})
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error}") from error
+
+    def moment(self, step: int) -> SequenceModel:
+        """The model as it was after ``step``: at the beginning, at the end, or at a moment kept."""
+        if step == 0:
+            return self.untrained().eval()
+        if step == self.config.training.steps:
+            return self.model()
+        if not self._moment(step).is_file():
+            raise UserError(
+                f"{self.folder} has no weights of step {step}: they are kept while a run is "
+                "trained, and deleted when they were looked at. Delete that folder: it is trained "
+                "again"
+            )
+        return self._fill(self._build(), read_tensors(self._moment(step))[0]).eval()
+
+    def forget_moments(self) -> None:
+        """Delete the weights that `keep_moment` kept."""
+        shutil.rmtree(self.folder / "moments", ignore_errors=True)
+
+    def _moment(self, step: int) -> Path:
+        return self.folder / "moments" / f"step-{step:08d}.safetensors"
 
     def _fill(self, model: SequenceModel, weights: dict[str, Tensor]) -> SequenceModel:
         try:

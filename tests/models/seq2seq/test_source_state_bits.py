@@ -1,4 +1,4 @@
-"""What an encoder remembers goes on bit for bit from a file, whatever addresses it had."""
+"""What an encoder remembers continues bit for bit from a file, whatever addresses it had."""
 
 from __future__ import annotations
 

@@ -71,9 +71,9 @@ def test_one_of_two_is_killed_and_every_trial_is_done_once(
     wait_until(lambda: claimed_by(folder, first.pid) and claimed_by(folder, second.pid))
     wait_until(lambda: list(folder.glob("runs/*/examined.json")))
     first.kill()
-    said, _ = second.communicate(timeout=60)
+    said, _ = second.communicate(timeout=180)
     assert second.returncode == 0, said
-    first.communicate(timeout=60)
+    first.communicate(timeout=180)
     assert first.returncode == -signal.SIGKILL
 
     found = json.loads((folder / "result.json").read_text())

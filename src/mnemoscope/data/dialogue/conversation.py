@@ -17,15 +17,17 @@ from mnemoscope.data.packed import read_unpacked
 class Turn:
     """What one speaker says at once.
 
-    section    which section of the document it was said about, None when nobody knows
-    reply      whether it is learnt and scored
-    answer_at  the character of that section where the answer stands, None when nobody knows
+    section      which section of the document it was said about, None when nobody knows
+    reply        whether it is learnt and scored
+    scored_from  the character from which on a reply is scored; what comes before is given
+    answer_at    the character of that section where the answer stands, None when nobody knows
     """
 
     speaker: str
     text: str
     section: int | None = None
     reply: bool = True
+    scored_from: int = 0
     answer_at: int | None = None
 
 

@@ -1,10 +1,12 @@
 """A made-up corpus: documents full of facts, conversations that ask for some of them.
 
     document   § babo likes salt . § befa likes tea .
-    turns      1> babo ? ∎ 2> salt ∎
+    turns      1> babo ? ∎ 2> babo salt ∎
 
+A reply begins with the name, which is given: what is asked for is the word after it.
 Every fact is about another name, and every value is as likely as any other: who does not remember
-the document is right in one of ``values`` cases.
+the document is right in one of ``values`` cases. With ``joined`` a fact is one word, babo-salt: to
+bind a name to its value takes no wit, so what is left is memory.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ _VALUES = (
     "olives", "quartz", "thyme", "wine", "ropes", "boots", "milk", "maps",
 )
 # fmt: on
+_FACT, _JOINED = "{} likes {} .", "{}-{}"
 # All sentences have four tokens, so that fillers only move facts apart.
-_FACT = "{} likes {} ."
 _FILLERS = ("then it rained .", "the day passed .", "it was noon .", "nobody said much .")
 _SMALL_TALK = ("how are you", "i am well", "it was noon", "the day passed")
 _SENTENCE = 4
 # Tokens of a turn of small talk, of a question and of an answer, with marks of speaker and end.
-_TALK, _QUESTION, _ANSWER = 5, 4, 3
+_TALK, _QUESTION, _ANSWER = 5, 4, 4
 _SYLLABLES = ["".join(pair) for pair in product("bdfghklmnprstvz", "aeiou")]
 MOST_NAMES = len(_SYLLABLES) ** 2
 
@@ -58,6 +60,7 @@ class MadeUpOptions(Config):
     )
     names: int = Field(64, ge=1, le=MOST_NAMES, description="made up: names that facts are about")
     values: int = Field(8, ge=2, le=len(_VALUES), description="made up: different answers")
+    joined: bool = Field(False, description="made up: write a fact as one word")
 
     @model_validator(mode="after")
     def _enough(self) -> Self:
@@ -92,8 +95,10 @@ class MadeUpOptions(Config):
     @property
     def made_up_lexicon(self) -> tuple[str, ...]:
         """All words of the corpus; the values come first, then the names."""
+        values, names = _VALUES[: self.values], [_name(number) for number in range(self.names)]
         rest = dict.fromkeys(" ".join((*_FILLERS, *_SMALL_TALK, "likes . ?")).split())
-        return (*_VALUES[: self.values], *map(_name, range(self.names)), *rest)
+        facts = [_JOINED.format(*pair) for pair in product(names, values)] if self.joined else []
+        return (*values, *names, *rest, *facts)
 
     def make_up(self, count: int, rng: np.random.Generator) -> list[Conversation]:
         """Draw conversations, each about a document of its own."""
@@ -108,7 +113,7 @@ class MadeUpOptions(Config):
             text = ""
             for fact in range(section * self.facts, (section + 1) * self.facts):
                 value = _VALUES[held[fact]]
-                sentence = _FACT.format(_name(about[fact]), value)
+                sentence = (_JOINED if self.joined else _FACT).format(_name(about[fact]), value)
                 answers_at.append(len(text) + sentence.rindex(value))
                 fillers = rng.integers(len(_FILLERS), size=self.filler)
                 text += " ".join((sentence, *(_FILLERS[i] for i in fillers), ""))
@@ -118,9 +123,16 @@ class MadeUpOptions(Config):
             for i in range(self.small_talk)
         ]
         for fact in self._asked_facts(rng):
-            section, value = fact // self.facts, _VALUES[held[fact]]
-            turns.append(Turn(ASKER, f"{_name(about[fact])} ?", section, reply=False))
-            turns.append(Turn(TELLER, value, section, answer_at=answers_at[fact]))
+            section, name = fact // self.facts, _name(about[fact])
+            turns.append(Turn(ASKER, f"{name} ?", section, reply=False))
+            reply = Turn(
+                TELLER,
+                f"{name} {_VALUES[held[fact]]}",
+                section,
+                scored_from=len(name) + 1,
+                answer_at=answers_at[fact],
+            )
+            turns.append(reply)
         name = f"made-up {number}"
         document = Document(name, tuple(sections))
         return Conversation(name, document, tuple(turns), (ASKER, TELLER), readers=(TELLER,))
@@ -137,14 +149,13 @@ class MadeUpOptions(Config):
 
     def _facts_at(self, ages: tuple[int, ...]) -> list[int]:
         """For each question the fact, not asked yet, whose age comes nearest to the one wished."""
-        apart = _SENTENCE * (1 + self.filler)
-        section = 1 + self.facts * apart
+        value = 0 if self.joined else 2
         stands = {
-            fact: fact // self.facts * section + 1 + fact % self.facts * apart + 2
+            fact: fact // self.facts * self._section + 1 + fact % self.facts * self._apart + value
             for fact in range(self.sections * self.facts)
         }
         found = []
-        asked_at = self.sections * section + self.small_talk * _TALK + _QUESTION
+        asked_at = self.sections * self._section + self.small_talk * _TALK + _QUESTION
         for number in range(self.asked):
             wished = asked_at - ages[number % len(ages)]
             nearest = min(stands, key=lambda fact: (abs(stands[fact] - wished), fact))
@@ -154,10 +165,19 @@ class MadeUpOptions(Config):
         return found
 
     @property
+    def _apart(self) -> int:
+        """Tokens from one fact of a section to the next."""
+        return (1 if self.joined else _SENTENCE) + _SENTENCE * self.filler
+
+    @property
+    def _section(self) -> int:
+        """Tokens of a section, its mark included."""
+        return 1 + self.facts * self._apart
+
+    @property
     def made_up_length(self) -> int:
         """Tokens of every conversation with its document, marks included."""
-        section = 1 + self.facts * _SENTENCE * (1 + self.filler)
-        return self.sections * section + self.made_up_turns_length
+        return self.sections * self._section + self.made_up_turns_length
 
     @property
     def made_up_turns_length(self) -> int:

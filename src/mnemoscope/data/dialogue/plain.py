@@ -16,7 +16,7 @@ from mnemoscope.data.batch import Split
 from mnemoscope.data.dialogue.conversation import Conversation, Document, Turn, read_json
 from mnemoscope.data.documents import read_text
 
-_BETWEEN_SECTIONS = "---"
+BETWEEN_SECTIONS = "---"
 _JSON = (".json", ".json.gz")
 
 
@@ -135,7 +135,7 @@ def _sections(text: str) -> tuple[str, ...]:
     """Parts of a text between lines of three dashes."""
     sections: list[list[str]] = [[]]
     for line in text.splitlines():
-        if line.strip() == _BETWEEN_SECTIONS:
+        if line.strip() == BETWEEN_SECTIONS:
             sections.append([])
         else:
             sections[-1].append(line)

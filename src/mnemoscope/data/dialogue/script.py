@@ -43,6 +43,12 @@ class Script:
     scores_end: bool = True
 
 
+def marked_script(encode: Encode, size: int, speakers: int, scores_end: bool) -> Script:
+    """A script whose marks are the ids after those of the text: end, section, then the speakers."""
+    marks = tuple((size + 2 + number,) for number in range(speakers))
+    return Script(encode, (size + 1,), (size,), marks, scores_end)
+
+
 @dataclass(frozen=True)
 class Written:
     """One conversation as tokens; entry j of every array is about token j, predicted at j - 1.
@@ -123,7 +129,11 @@ def write(
         ids, spans = script.encode(text)
         add(script.speakers[speaker], mark=True)
         first = len(lines.ids)
-        add(ids.tolist(), reply=turn.reply, answer=answer)
+        # The text is written with a space in front, which counts to what comes first.
+        given = int(np.searchsorted(spans[:, 1], turn.scored_from + 1, side="right"))
+        given = given if turn.scored_from else 0
+        add(ids[:given].tolist())
+        add(ids[given:].tolist(), reply=turn.reply, answer=answer)
         lines.flags.append((first, *_covered(text, spans, words, common)))
         add(script.end, mark=True, reply=turn.reply and script.scores_end)
     return lines.written(conversation.name, ends)
@@ -142,6 +152,12 @@ def fitting(
         if length > conversation_tokens:
             return conversation.turns[:number]
     return conversation.turns
+
+
+def scored_words(conversation: Conversation, read: Written) -> int:
+    """Words between white space of all that is scored of a conversation."""
+    replies = (conversation.turns[number] for number in np.unique(read.turn[read.reply]))
+    return sum(len(one.text[one.scored_from :].split()) for one in replies)
 
 
 @lru_cache(maxsize=256)

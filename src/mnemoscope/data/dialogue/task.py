@@ -19,8 +19,15 @@ from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
 from mnemoscope.data.dialogue.conversation import Conversation, Document, another_document
 from mnemoscope.data.dialogue.corpus import divided, read_conversations
 from mnemoscope.data.dialogue.made_up import MadeUpOptions
-from mnemoscope.data.dialogue.script import NONE, Script, Written, common_words, write
-from mnemoscope.data.dialogue.tokens import Encode, by_bpe, by_word
+from mnemoscope.data.dialogue.script import (
+    NONE,
+    Script,
+    Written,
+    common_words,
+    marked_script,
+    write,
+)
+from mnemoscope.data.dialogue.tokens import by_bpe, by_word
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
 
 log = logging.getLogger(__name__)
@@ -37,8 +44,8 @@ class Dialogue(MadeUpOptions, Task):
     turns, a mark of the speaker before (> asks, < tells) and a mark (/) after each. Without a
     source it is made up: ``Dialogue(sections=2, facts=1, asked=1, names=2, values=2)``:
 
-        tokens   § babo likes salt . § befa likes tea . > babo ? / <    salt
-        targets  . .    .     .    . . .    .     .   . . .    . . salt .
+        tokens   § babo likes salt . § befa likes tea . > babo ? / < babo    salt
+        targets  . .    .     .    . . .    .     .   . . .    . . . salt .
 
     State begins anew with every row. Rows of a batch are padded at the end. In the made-up corpus
     the answers are asked for, a token each, and ages are known; in others all that is said and
@@ -253,7 +260,7 @@ def _row(written: Written) -> _Row:
 def _corpus(task: Dialogue) -> _Corpus:
     if task.source is None:
         lexicon = task.made_up_lexicon
-        script = _marked(by_word(lexicon), len(lexicon), 2, scores_end=False)
+        script = marked_script(by_word(lexicon), len(lexicon), 2, scores_end=False)
         return _Corpus(script, frozenset(), None, lexicon, {})
     parts = divided(read_conversations(task.source), task.held_out)
     train = parts["train"]
@@ -263,14 +270,8 @@ def _corpus(task: Dialogue) -> _Corpus:
     texts += [turn.text for one in train for turn in one.turns]
     vocabulary = Merges.learn("\n".join(f" {text}" for text in texts), task.vocabulary_size)
     speakers = max(len(one.speakers) for part in parts.values() for one in part)
-    script = _marked(by_bpe(vocabulary), vocabulary.size, speakers, scores_end=True)
+    script = marked_script(by_bpe(vocabulary), vocabulary.size, speakers, scores_end=True)
     return _Corpus(script, common_words(documents), vocabulary, (), parts)
-
-
-def _marked(encode: Encode, size: int, speakers: int, scores_end: bool) -> Script:
-    """A script whose marks are the ids after the text's: end, section, then the speakers."""
-    marks = tuple((size + 2 + number,) for number in range(speakers))
-    return Script(encode, (size + 1,), (size,), marks, scores_end)
 
 
 @lru_cache(maxsize=16)

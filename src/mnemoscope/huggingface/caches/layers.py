@@ -1,8 +1,8 @@
 """Layers of the cache interface of transformers: what is held of the keys and values of one layer.
 
 A layer counts the tokens it was given, whatever it still holds: `get_seq_length` is that count, so
-that models go on with the position a token really has, and keys keep the rotation they were stored
-with. The mask is told that what is held ends where the new tokens begin: all of it is visible.
+that models continue with the position a token really has, and keys keep the rotation they were
+stored with. The mask is told that what is held ends where the new tokens begin: all is visible.
 
 A segment attends to what is held and to itself, whole; only then is anything let go or rounded.
 

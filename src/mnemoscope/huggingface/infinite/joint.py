@@ -98,7 +98,7 @@ def attend(
     causal, the last query seeing all. ``counted`` (R, T) says whose attention counts.
     """
     rows, heads, length, size = query.shape
-    keys = torch.cat((_rotated(state, rotation), key), 2)
+    keys = torch.cat((rotated(state, rotation), key), 2)
     values = torch.cat((state.values, value), 2)
     if mask is None:
         mask = torch.ones(length, key.shape[2], dtype=torch.bool, device=key.device)
@@ -127,7 +127,7 @@ def attend(
     return found, mass.sum((1, 2))
 
 
-def _rotated(state: SlotState, rotation: Rotation) -> Tensor:
+def rotated(state: SlotState, rotation: Rotation) -> Tensor:
     """Keys as they are seen from the window that follows; made once for every write."""
     if "keys" not in state._derived:
         state._derived["keys"] = rotation(state.keys, relative(state))

@@ -30,12 +30,9 @@ NAMES = {"next": "next token", "previous": "token before"}
 Target = Literal["token", "next", "previous", "position"]
 
 
-class InformationOptions(SiteOptions):
-    """What layers are asked to know."""
+class ClusterOptions(SiteOptions):
+    """How vectors are clustered, and which tokens count."""
 
-    targets: Annotated[tuple[Target, ...], DISTINCT] = Field(
-        ("token", "next", "previous", "position"), min_length=1, description="what is asked about"
-    )
     clusters: int | None = Field(
         None,
         ge=2,
@@ -44,6 +41,14 @@ class InformationOptions(SiteOptions):
     )
     types: int = Field(1000, ge=2, le=MOST, description="so many most frequent tokens count")
     seeds: int = Field(3, ge=1, le=100, description="clusterings of every site")
+
+
+class InformationOptions(ClusterOptions):
+    """What layers are asked to know."""
+
+    targets: Annotated[tuple[Target, ...], DISTINCT] = Field(
+        ("token", "next", "previous", "position"), min_length=1, description="what is asked about"
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,10 +23,11 @@ TITLES = {
     "position": "mean distance in position of neighbours",
     "left": "share of neighbours with the same token to the left",
     "right": "share of neighbours with the same token to the right",
+    "label": "share of neighbours of other kinds with the same label",
 }
 
 # By which sites must differ: one neighbour in fifty, half a token of position.
-LEAST = {"token": 0.02, "position": 0.5, "left": 0.02, "right": 0.02}
+LEAST = {"token": 0.02, "position": 0.5, "left": 0.02, "right": 0.02, "label": 0.02}
 NEARLY = 0.99
 
 
@@ -41,7 +42,8 @@ class NeighboursOptions(SiteOptions):
 class NeighboursResult(Result):
     """By what is asked (token, position, left, right): value, error and null at S sites.
 
-    Token is asked among all tokens; the others among occurrences of one token, for tokens with
+    Token is asked among all tokens, and so is label, where labels were captured, among those of
+    other kinds; the others among occurrences of one token, for tokens with
     more than k of them. ``ceiling`` is the best share of same tokens that was possible, as rare
     tokens have fewer than k twins. The null takes neighbours at random from the same candidates.
     """

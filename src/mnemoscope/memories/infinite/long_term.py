@@ -79,7 +79,7 @@ class LongTerm(nn.Module):
 
     @property
     def wants(self) -> Wanted:
-        """The signal that it can go on from."""
+        """The signal that it can continue from."""
         config = self.config
         return Wanted(ContinuousState, {"N": config.basis, "D": config.width, "K": self.bins})
 

@@ -32,7 +32,7 @@ class SparseAttention(nn.Module):
 
     @property
     def wants(self) -> Wanted:
-        """The state that it can go on from."""
+        """The state that it can continue from."""
         sizes = {"H": self.heads // len(self.patterns), "E": self.out.in_features // self.heads}
         groups = (Wanted(SparseKV, sizes),) * len(self.patterns)
         return Wanted(SparseState, inside={"groups": groups})

@@ -85,7 +85,7 @@ class Sparse(TransformerBase):
 
     @property
     def limit(self) -> int | None:
-        """Learned positions end; all others go on."""
+        """Learned positions end; all others do not."""
         return math.prod(self.grid) if self.positions == "axes" else None
 
     @property

@@ -27,7 +27,7 @@ class SelfAttention(nn.Module):
 
     @property
     def wants(self) -> Wanted:
-        """The state that it can go on from."""
+        """The state that it can continue from."""
         return Wanted(AttentionState, {"H": self.heads, "E": self.out.in_features // self.heads})
 
     def forward(

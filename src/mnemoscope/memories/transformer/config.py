@@ -27,7 +27,7 @@ class Transformer(TransformerBase):
 
     @property
     def limit(self) -> int | None:
-        """Learned positions end; all others go on."""
+        """Learned positions end; all others do not."""
         return self.context if self.positions == "learned" else None
 
     @property

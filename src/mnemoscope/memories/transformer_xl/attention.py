@@ -41,7 +41,7 @@ class RelativeAttention(nn.Module):
 
     @property
     def wants(self) -> Wanted:
-        """The state that it can go on from."""
+        """The state that it can continue from."""
         queue = Wanted(LayerInputs, {"D": self.config.width})
         inside = {"cache": queue}
         if self.compressor is not None:

@@ -52,7 +52,7 @@ class Encoder(EncoderStack):
 
     @property
     def limit(self) -> int | None:
-        """Learned positions end; all others go on."""
+        """Learned positions end; all others do not."""
         return self.context if self.positions == "learned" else None
 
     @property

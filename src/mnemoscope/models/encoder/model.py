@@ -43,10 +43,14 @@ class EncoderModel(SequenceModel):
         state: StreamState | None = None,
         mask: Tensor | None = None,
         silent: bool = False,
+        asked: Tensor | None = None,
     ) -> Output:
-        """Read tokens (B, T) -> logits (B, T, V); ``mask`` is false where a token is padding."""
+        """Read tokens (B, T) -> logits (B, T, V); ``mask`` is false where a token is padding.
+
+        With ``asked`` (B, T) only n tokens that it is true of are read out: logits (1, n, V).
+        """
         if state is not None and state.layers:
-            raise UserError("an encoder reads every sentence whole: it goes on with no state")
+            raise UserError("an encoder reads every sentence whole: it continues from no state")
         self._check(tokens, None, mask)
         count = torch.zeros(len(tokens), dtype=torch.long, device=tokens.device)
         vectors, rotation = self.embedding(tokens), None
@@ -57,4 +61,6 @@ class EncoderModel(SequenceModel):
         vectors = read(self.layers, vectors, mask, rotation, recompute=self.config.recompute)
         if silent:
             vectors = vectors[:, :0]
+        elif asked is not None:
+            vectors = vectors[asked][None]
         return Output(self.readout(self.norm(vectors)), StreamState((), count, self._owner))

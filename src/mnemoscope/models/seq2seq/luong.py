@@ -73,7 +73,7 @@ class LuongAttention(nn.Module):
 
     @property
     def wants(self) -> Wanted:
-        """The state that it can go on from."""
+        """The state that it can continue from."""
         return Wanted(SourceState, {"D": self.look.query.in_features})
 
     def forward(

@@ -166,7 +166,7 @@ class StepDecoder(nn.Module):
 
     @property
     def wants(self) -> Wanted:
-        """The state that it can go on from."""
+        """The state that it can continue from."""
         cells: Any = self.cells
         width = {"D": self.width}
         inside: Inside = {

@@ -1,7 +1,8 @@
 // The address after # says which view is shown: #/, #/study/NAME, #/run/NAME, #/shipped/NAME,
-// #/live?model=NAME and what live.js adds to it.
+// #/live?model=NAME and what live.js adds to it, #/chat?model=NAME.
 
 import { listen } from "./api.js";
+import { chat } from "./chat.js";
 import { h } from "./dom.js";
 import { live } from "./live.js";
 import { runIndex } from "./run_index.js";
@@ -18,10 +19,10 @@ async function show() {
   const [, path, query] = location.hash.match(/^#?([^?]*)\??(.*)$/s);
   const [, kind = "", ...rest] = path.split("/");
   const name = rest.map(decodeURIComponent).join("/");
-  const views = { "": runIndex, live, study, run, shipped };
+  const views = { "": runIndex, live, chat, study, run, shipped };
   document.body.dataset.view = kind || "run_index";
   for (const link of document.querySelectorAll(".bar nav a")) {
-    const here = link.getAttribute("href") === (kind === "live" ? "#/live" : "#/");
+    const here = link.getAttribute("href") === (["live", "chat"].includes(kind) ? `#/${kind}` : "#/");
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

@@ -19,7 +19,6 @@ from mnemoscope.core.arrays import Floats
 from mnemoscope.data.documents import choose, read_documents
 from mnemoscope.data.text import Text
 from mnemoscope.memories.state import State
-from mnemoscope.memories.transformer.state import AttentionState, append
 from mnemoscope.memories.transformer_xl.state import LayerInputs, LayerState
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.studies.books.passages import PROBE, Passage, cut, cut_for_rates, lengths, stretch
@@ -71,7 +70,7 @@ def read_passages(
 ) -> Examined:
     """Read all passages side by side and add up what every token cost, in bits.
 
-    Of a model that keeps keys and values, the last ``recent`` tokens count as its cache.
+    Of a longer cache, the last ``recent`` tokens count as one.
     """
     device = model.readout.weight.device
     bits = np.zeros_like(lengths(passages, segment))
@@ -111,7 +110,7 @@ def tampered(state: StreamState, recent: int = 0) -> dict[str, StreamState | Non
     older blanked   the cache as it was, but nothing of what is older than the cache
     older shuffled  the cache as it was, and another passage's memory of what is older
 
-    Where keys and values are kept, the last ``recent`` tokens are the cache, if there are more.
+    Of a longer cache, the last ``recent`` tokens count as one, and the others as older.
     """
     rows = state.batch
     # Half-way round: passages of one book stand together, so another book's is more likely.
@@ -128,34 +127,32 @@ def tampered(state: StreamState, recent: int = 0) -> dict[str, StreamState | Non
 
 
 def _older(layer: State, recent: int) -> bool:
-    if isinstance(layer, AttentionState):
-        return 0 < recent < layer.length
     return isinstance(layer, LayerState) and (
-        layer.compressed is not None or layer.signal is not None
+        layer.compressed is not None or layer.signal is not None or _long(layer, recent)
     )
+
+
+def _long(layer: LayerState, recent: int) -> bool:
+    """Whether the cache holds more than the last tokens, which alone count as one."""
+    return 0 < recent < layer.cache.inputs.shape[1]
 
 
 def _with_older(layer: State, other: State | None, recent: int) -> State:
     """A layer's own cache, with what another layer remembers beyond its cache, or with nothing."""
-    if isinstance(layer, AttentionState):
-        own = layer.last(recent)
-        if not isinstance(other, AttentionState):
-            return own
-        older = other.length - recent
-        return append(
-            AttentionState(other.keys[:, :, :older], other.values[:, :, :older]),
-            own.keys,
-            own.values,
-        )
     assert isinstance(layer, LayerState)
+    cache = layer.cache
+    if _long(layer, recent):
+        own = cache.inputs[:, -recent:]
+        older = other.cache.inputs[:, :-recent] if isinstance(other, LayerState) else own[:, :0]
+        cache = LayerInputs(torch.cat((older, own), 1))
     if isinstance(other, LayerState):
-        return replace(other, cache=layer.cache)
+        return replace(other, cache=cache)
     compressed, signal = layer.compressed, layer.signal
     if compressed is not None:
         compressed = LayerInputs(compressed.inputs[:, :0])
     if signal is not None:
         signal = signal.map(torch.zeros_like)
-    return replace(layer, compressed=compressed, signal=signal)
+    return replace(layer, cache=cache, compressed=compressed, signal=signal)
 
 
 def _cost(

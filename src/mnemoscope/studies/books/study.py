@@ -38,7 +38,7 @@ from mnemoscope.studies.books.passages import (
 )
 from mnemoscope.studies.books.result import BooksModel, BooksResult, ReadPassage
 from mnemoscope.studies.books.trainings import Trainings
-from mnemoscope.studies.contenders import carrying, check_contenders, known_options
+from mnemoscope.studies.contenders import carrying, check_contenders
 from mnemoscope.studies.study import Device, LearningRate, ShapedStudy, Steps, label
 from mnemoscope.studies.trials import training_of
 from mnemoscope.training.config import RunConfig
@@ -48,16 +48,15 @@ TAU = 0.75
 # Variants that the study has words for: of which memory, and what readers of the page will see.
 VARIANTS = {
     FLOOR: ("transformer_xl", "no memory"),
-    CEILING: ("transformer", "full attention"),
+    CEILING: ("transformer_xl", "full attention"),
     "infinite-fixed": ("infinite", f"{label('infinite')}, τ = {TAU}"),
     "infinite-sticky": ("infinite", f"{label('infinite')}, sticky"),
 }
-# The ceiling learns from pieces of a quarter of its context, as many tokens a step as the others.
-PIECES = 4
-# Options of models that read BPE tokens of novels, in about 90 minutes of one core.
+# Options of models that read BPE tokens of novels. Segments are so short because longer ones leave
+# too little to gain for models that have learnt so little.
 NOVELS: dict[str, Any] = {
-    "unit": "bpe", "width": 128, "layers": 3, "segment": 64, "vectors": 64, "context": 1024,
-    "batch": 32, "steps": 1000, "learning_rates": (2e-3, 4e-3, 8e-3), "read": 1 << 13,
+    "unit": "bpe", "width": 128, "layers": 3, "segment": 32, "vectors": 32, "context": 256,
+    "batch": 64, "steps": 1500, "learning_rates": (4e-3, 8e-3, 1.6e-2), "read": 1 << 13,
     "passages": 8, "stop": True,
     "models": (
         "none", "ceiling", "transformer_xl", "compressive", "infinite", "infinite-sticky",
@@ -122,7 +121,7 @@ class Books(ShapedStudy):
     )
     segment: int = Field(64, ge=1, description="tokens read at once")
     vectors: int = Field(64, ge=4, description="vectors that a layer may carry")
-    context: int = Field(512, ge=2, description="tokens back that the ceiling attends to")
+    context: int = Field(512, ge=2, description="tokens that the ceiling carries")
     steps: Steps = 800
     batch: int = Field(16, ge=1, description="segments per step")
     seeds: int = Field(3, ge=1, description="trainings per model")
@@ -153,28 +152,14 @@ class Books(ShapedStudy):
             raise ValueError(
                 f"read {self.read} is too short: make it at least eight segments and twice warm"
             )
-        if CEILING in self.models and self.context <= self.segment:
+        if CEILING in self.models and self.context <= self.vectors:
             raise ValueError(
-                f"context {self.context} must be longer than a segment of {self.segment}: raise "
-                f"it, or leave {CEILING} out of models"
-            )
-        if CEILING in self.models and self.batch * self.segment % self._piece:
-            raise ValueError(
-                f"batch × segment, {self.batch * self.segment} tokens, is not a multiple of the "
-                f"{self._piece} that the ceiling learns from at once, 1/{PIECES} of its context"
+                f"context {self.context} must be more than the vectors {self.vectors} that others "
+                f"carry: raise it, or leave {CEILING} out of models"
             )
         if self.stop and not {FLOOR, CEILING} <= set(self.models):
             raise ValueError(f"stop compares {FLOOR} and {CEILING}: let both take part")
         return self
-
-    @property
-    def _piece(self) -> int:
-        """Tokens that the ceiling reads at once while it learns.
-
-        Keys and values of earlier pieces get no gradient, so that short ones would teach it
-        nothing of keeping.
-        """
-        return max(self.segment, self.context // PIECES)
 
     @property
     def _chunk(self) -> int:
@@ -195,7 +180,7 @@ class Books(ShapedStudy):
         )
         changed: dict[str, dict[str, Any]] = {
             FLOOR: {"mem_len": 0},
-            CEILING: {"context": self.context},
+            CEILING: {"mem_len": self.context},
             "infinite-fixed": {"contraction": TAU},
             "infinite-sticky": {"sticky": True, "bins": half},
         }
@@ -206,24 +191,14 @@ class Books(ShapedStudy):
 
         Floor and ceiling come first: without a gain between them no memory can show any.
         """
-        from mnemoscope.studies.sizes import count
+        from mnemoscope.studies.sizes import as_large_as
 
-        shape = {"vocab": vocab, **self.some("width", "layers", "heads")}
-        memory, options = self._memory("transformer_xl")
-        budget = count(find("memory", memory).make(**shape, **options))
         names = sorted(self.models, key=lambda name: name not in (FLOOR, CEILING))
-        return {name: self._fitted(name, budget, shape) for name in names}
-
-    def _fitted(self, name: str, budget: int, shape: dict[str, int]) -> ModelConfig:
-        from mnemoscope.studies.sizes import fitted, sized
-
-        memory, options = self._memory(name)
-        kind = find("memory", memory)
-        given = known_options(kind, shape) | options
-        if "mlp_ratio" in kind.model_fields:
-            return fitted(memory, budget, **given)
-        del given["width"]  # nothing else of it can grow to the budget
-        return sized(memory, budget, **given)
+        return as_large_as(
+            self._memory("transformer_xl"),
+            {name: self._memory(name) for name in names},
+            {"vocab": vocab, **self.some("width", "layers", "heads")},
+        )
 
     def run(self, folder: Path, jobs: int) -> BooksResult:
         """Train every model × seed and let each read the books that were held out.
@@ -295,11 +270,7 @@ class Books(ShapedStudy):
     def config(
         self, task: Text, name: str, model: ModelConfig, steps: int, lr: float, seed: int
     ) -> RunConfig:
-        """A training of a contender: as many tokens a step for all.
-
-        The ceiling reads fewer rows, and longer ones.
-        """
-        segment = self._piece if name == CEILING else self.segment
+        """A training of a contender."""
         settings = training_of(
             self,
             steps=steps,
@@ -307,8 +278,7 @@ class Books(ShapedStudy):
             checkpoint_every=max(200, steps // 5),
             lr=lr,
             seed=seed,
-            batch=self.batch * self.segment // segment,
-            segment=segment,
+            segment=self.segment,
         )
         return RunConfig("text", task, self._memory(name)[0], model, settings)
 

@@ -219,7 +219,7 @@ def _how(result: CachesResult) -> Section:
         who = f"The model is {result.given}{weights}, in {result.dtype}; nothing was trained."
     else:
         who = (
-            f"{len(result.models)} small Llamas of two layers were trained to go on with random "
+            f"{len(result.models)} small Llamas of two layers were trained to continue random "
             "tokens that they have read before; pairs they have not seen in training."
         )
     episodes = len(result.models[0].asked[next(iter(result.tasks))][FULL].costs)

@@ -1,4 +1,4 @@
-"""A small Llama that learns to go on with what it has read before, for caches to be tried on."""
+"""A small Llama that learns to continue with what it has read before, for caches to be tried on."""
 
 from __future__ import annotations
 

@@ -20,10 +20,11 @@ WITHIN = 3.0
 def stop_rule(found: Recovered) -> str:
     """The rule that was fixed before anything was trained, and what it says here."""
     least = found.result.least_gain
+    first, none = ("read", "tried") if found.result.pretrained else ("are trained", "trained")
     rule = (
-        "Stop rule, fixed in advance: floor and ceiling are trained first; if seeing all of the "
+        f"Stop rule, fixed in advance: floor and ceiling {first} first; if seeing all of the "
         f"document saves less than {least:g} nats per token of the words that stand in it, no "
-        "memory can look good here, and none is trained."
+        f"memory can look good here, and none is {none}."
     )
     if not found.bounded:
         return f"{rule} Of floor or ceiling no training came to its end."
@@ -102,7 +103,8 @@ def findings(found: Recovered) -> list[str]:
         return [
             "No memory can look good here: seeing all of the document saves "
             f"{gain.mean:.3f} nats per token of its words against seeing none of it; at least "
-            f"{found.result.least_gain:g} were asked for in advance, so no memory was trained."
+            f"{found.result.least_gain:g} were asked for in advance, so no memory was "
+            f"{'tried' if found.result.pretrained else 'trained'}."
         ]
     failed = [str(gate) for gate in gates_of_bounds(found) if not gate.passed]
     if failed:

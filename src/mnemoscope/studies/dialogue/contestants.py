@@ -35,4 +35,12 @@ def variants(contraction: float) -> dict[str, Variant]:
 
 # By name alone, to check what is typed.
 VARIANTS = tuple(variants(0.75))
+# Memories that need no training, by their names here: what a pretrained model's attention reads.
+UNTRAINED = {
+    "window": "window carried",
+    "transformer_xl": "Transformer-XL's cache",
+    "compressive": "Compressive means",
+    "infinite": "∞-former (samples at equal distances)",
+    "infinite_sticky": "∞-former (sticky)",
+}
 LABELS = {FLOOR: "no document (floor)", CEILING: "all in sight (ceiling)"}

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from mnemoscope.core.arrays import Floats
-from mnemoscope.data.dialogue.script import TURNS, Bools, Written
+from mnemoscope.data.dialogue.conversation import Conversation
+from mnemoscope.data.dialogue.script import TURNS, Bools, Written, scored_words
+from mnemoscope.studies.dialogue.result import ReadConversation
 
 # Groups of tokens that every corpus has, counted under every control.
 KINDS = {
@@ -27,6 +29,7 @@ class Groups:
     """The groups of some conversations, which are given as read after their own documents."""
 
     def __init__(self, written: Sequence[Written]) -> None:
+        self.written = written
         self.turns = [one.part == TURNS for one in written]
         replies = [one.reply[turns] for one, turns in zip(written, self.turns, strict=True)]
         found = [
@@ -44,6 +47,21 @@ class Groups:
     def counts(self) -> Floats:
         """Tokens of each conversation in each group, (C, G)."""
         return np.array([masks.sum(1) for masks in self.masks], dtype=np.float64)
+
+    def read(self, conversations: Sequence[Conversation]) -> tuple[ReadConversation, ...]:
+        """What the result says of each conversation."""
+        each = zip(conversations, self.written, self.counts.tolist(), strict=True)
+        return tuple(
+            ReadConversation(
+                one.name,
+                read.document_length,
+                int((read.part == TURNS).sum()),
+                scored_words(one, read),
+                one.rating,
+                tuple(counts),
+            )
+            for one, read, counts in each
+        )
 
     def sums(self, values: Iterable[Floats]) -> Floats:
         """Sums over the tokens in each group, (C, G), of values (T,) of every conversation."""

@@ -6,12 +6,14 @@ Shapes: C conversations, T tokens of the turns of one, G groups of tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from mnemoscope.activations.streams.native_stream import NativePageStream
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.seeds import derive
@@ -22,9 +24,10 @@ from mnemoscope.data.dialogue.task import Dialogue as Task
 from mnemoscope.models.evaluating import evaluating
 from mnemoscope.models.generation import generate
 from mnemoscope.models.model import SequenceModel, StreamState
+from mnemoscope.studies.dialogue.attended import WATCHED, attended
 from mnemoscope.studies.dialogue.groups import KINDS, Groups
 from mnemoscope.studies.dialogue.metrics import compare
-from mnemoscope.studies.dialogue.result import Examined, Grid, Replies
+from mnemoscope.studies.dialogue.result import Attended, Examined, Grid, Replies
 from mnemoscope.studies.dialogue.study import CONTROLS, TEST_SEED
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
@@ -70,7 +73,16 @@ def examine(folder: Path, conversations: int | None, shown: int, spoken: int) ->
         run.seconds,
         _grid(first),
         speak(model, task, held, spoken, segment) if spoken else (),
+        _attended(model, task.written(held[:WATCHED]), segment) if task.document == "own" else None,
     )
+
+
+def _attended(model: SequenceModel, written: Sequence[Written], segment: int) -> Attended | None:
+    """Where attention fell on the documents; None where a layer attends to no tokens."""
+    if not NativePageStream(model).attends:
+        return None
+    with evaluating(model):
+        return attended(partial(NativePageStream, model), written, segment)
 
 
 def _grid(rows: Sequence[Floats] | Floats) -> Grid:

@@ -30,6 +30,27 @@ class Replies:
 
 
 @dataclass(frozen=True)
+class Attended:
+    """Attention on the document while replies were read: masses per scored token of a reply.
+
+    A mass is the share of all attention, mean over heads and layers. Rows are the first
+    conversations of the test.
+
+    positions  on each of B equal stretches of the document, the first one read first
+    sections   on each section of the document, as many as the longest has
+    about      on the section that the turn is about, NaN where nobody knows which that is
+    uniform    on the whole document, were attention the same on all tokens read so far
+    by_chance  on the section that the turn is about, were it so
+    """
+
+    positions: Grid
+    sections: Grid
+    about: tuple[float, ...]
+    uniform: tuple[float, ...]
+    by_chance: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Examined:
     """A trained model on the conversations of the test.
 
@@ -39,6 +60,7 @@ class Examined:
     valid      loss per token on the valid part, by which rates are chosen
     shown      per shown conversation, loss of every token of its turns; 0 where none is due
     replies    scores of what it says itself; empty where nobody asked for that
+    attended   where attention fell on the document; None where a memory attends to no tokens
     """
 
     nats: dict[str, Grid]
@@ -47,6 +69,7 @@ class Examined:
     seconds: float
     shown: Grid = ()
     replies: tuple[Replies, ...] = ()
+    attended: Attended | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +141,7 @@ class DialogueResult:
     stopped     whether contestants were not trained for that
     groups      (G,) names
     trials      of all rates tried; ``models`` says which rate counts
+    pretrained  the model that read with memories that need no training; empty = all were trained
     """
 
     source: str
@@ -134,3 +158,4 @@ class DialogueResult:
     models: dict[str, DialogueModel]
     trials: tuple[DialogueTrial, ...]
     shown: tuple[ShownConversation, ...] = ()
+    pretrained: str = ""

@@ -8,7 +8,7 @@ ceiling, and every memory lies somewhere between: its share of what can be recov
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -24,11 +24,12 @@ from mnemoscope.data.dialogue.script import TURNS, Written, check_against_window
 from mnemoscope.data.dialogue.task import Control
 from mnemoscope.data.dialogue.task import Dialogue as Task
 from mnemoscope.memories.config import ModelConfig, check_heads
-from mnemoscope.studies.contenders import carrying, check_contenders, known_options
+from mnemoscope.studies.contenders import carrying, check_contenders
 from mnemoscope.studies.dialogue.contestants import (
     CEILING,
     FLOOR,
     LABELS,
+    UNTRAINED,
     VARIANTS,
     Variant,
     variants,
@@ -40,7 +41,6 @@ from mnemoscope.studies.dialogue.result import (
     DialogueResult,
     DialogueTrial,
     Examined,
-    ReadConversation,
     ShownConversation,
 )
 from mnemoscope.studies.study import Device, Diverged, ShapedStudy, Steps, label
@@ -68,18 +68,26 @@ class DialogueStudy(ShapedStudy):
     page = staticmethod(dialogue_page)
     presets = {
         "corpus": {
-            "width": 160, "layers": 4, "window": 128, "vectors": 128, "tbptt": 4, "steps": 4000,
-            "batch": 16, "warmup": 200, "learning_rates": (3e-4, 1e-3, 3e-3), "dropout": 0.1,
-            "conversations": None,
+            "width": 160, "layers": 4, "heads": 8, "window": 128, "vectors": 128, "tbptt": 4,
+            "steps": 4000, "batch": 16, "warmup": 200, "learning_rates": (3e-4, 1e-3, 3e-3),
+            "dropout": 0.1, "conversations": None,
         },
     }  # fmt: skip
 
-    heads: int = Field(8, ge=1, description="attention heads")
+    width: int = Field(48, ge=1, description="width of every model")
     device: Device = "auto"
     source: str | None = Field(
         None,
         description="the folder of CMU-DoG or Topical-Chat, or a JSON file or folder of your own; "
         "none = made up",
+    )
+    model: str | None = Field(
+        None,
+        description="a pretrained Hugging Face model to read a source with, in place of training: "
+        "a folder or a name",
+    )
+    rating: int | None = Field(
+        None, description="for model: only conversations that the corpus rates so; none = all"
     )
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("window", "transformer_xl", "compressive", "infinite", "infinite_fixed",
@@ -88,7 +96,7 @@ class DialogueStudy(ShapedStudy):
         description="who takes part: any memory, or " + ", ".join(VARIANTS),
     )  # fmt: skip
     window: int = Field(8, ge=1, description="tokens read at once; documents must be longer")
-    vectors: int = Field(16, ge=4, description="vectors that a layer may carry")
+    vectors: int = Field(32, ge=4, description="vectors that a layer may carry")
     contraction: float = Field(0.75, gt=0, lt=1, description="τ where it is fixed")
     rate: int = Field(4, ge=1, description="tokens the Compressive Transformer compresses into one")
     vocabulary_size: int = Field(
@@ -98,20 +106,22 @@ class DialogueStudy(ShapedStudy):
     conversation_tokens: int = Field(
         1024, ge=4, description="turns of a source beyond are left out"
     )
-    sections: int = Field(4, ge=1, description="made up: sections of a document")
+    sections: int = Field(3, ge=1, description="made up: sections of a document")
     facts: int = Field(2, ge=1, description="made up: facts in a section")
-    asked: int = Field(6, ge=1, description="made up: facts that are asked for")
-    names: int = Field(8, ge=1, description="made up: names that facts are about")
+    filler: int = Field(1, ge=0, description="made up: sentences without a fact after each fact")
+    asked: int = Field(4, ge=1, description="made up: facts that are asked for")
+    names: int = Field(12, ge=1, description="made up: names that facts are about")
     values: int = Field(8, ge=2, description="made up: different answers")
+    joined: bool = Field(True, description="made up: write a fact as one word")
     tbptt: int | None = Field(
         None, ge=1, description="windows back through which gradients flow; none = all"
     )
-    steps: Steps = 500
+    steps: Steps = 400
     batch: int = Field(32, ge=1, description="conversations per step")
     warmup: int = Field(30, ge=0, description="steps over which the learning rate rises")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
-        (3e-3, 6e-3), min_length=1, description="tried for every contestant, chosen on valid"
+        (3e-3, 1e-2), min_length=1, description="tried for every contestant, chosen on valid"
     )
     seeds: int = Field(3, ge=1, description="trainings per contestant")
     least_gain: float = Field(
@@ -134,14 +144,34 @@ class DialogueStudy(ShapedStudy):
         check_heads(self.width, self.heads, "rotary")
         if self.vectors % 2:
             raise ValueError(f"vectors {self.vectors} must be even: half are for the last tokens")
+        self._pretrained_fits()
         return self
+
+    def _pretrained_fits(self) -> None:
+        if self.model is None:
+            if self.rating is not None:
+                raise ValueError("rating is for a pretrained model: give model, or leave it out")
+            return
+        if self.source is None:
+            raise ValueError("model and source go together: the model, and what it reads")
+        if self.window % 2 or self.window < 4 or self.vectors < self.window // 2:
+            raise ValueError(
+                f"a pretrained model needs an even window from 4 on and at least half as many "
+                f"vectors, not window={self.window} and vectors={self.vectors}"
+            )
+        unknown = [name for name in self.memories if name not in UNTRAINED]
+        if "memories" in self.model_fields_set and unknown:
+            raise ValueError(
+                f"{unknown[0]!r} must be trained, and a pretrained model is not: choose from "
+                f"{', '.join(UNTRAINED)}"
+            )
 
     def task(self, document: Control = "own") -> Task:
         """What is learnt: the replies, after the own document, none, or another one's."""
         if self.source is not None:
             cut = self.some("vocabulary_size", "document_tokens", "conversation_tokens")
             return Task.make(source=self.source, document=document, **cut)
-        options = self.some("sections", "facts", "asked", "names", "values")
+        options = self.some("sections", "facts", "filler", "asked", "names", "values", "joined")
         return Task.make(document=document, **options)
 
     @cached_property
@@ -172,23 +202,13 @@ class DialogueStudy(ShapedStudy):
 
     def configs(self, names: Sequence[str]) -> dict[str, ModelConfig]:
         """Every contestant, with as many parameters as a plain Transformer-XL."""
-        from mnemoscope.studies.sizes import count
+        from mnemoscope.studies.sizes import as_large_as
 
-        shape = {"vocab": self.task().vocab, **self.some("width", "layers", "heads", "dropout")}
-        memory, options = self.memory("transformer_xl")
-        budget = count(find("memory", memory).make(**shape, **options))
-        return {name: self._fitted(name, budget, shape) for name in names}
-
-    def _fitted(self, name: str, budget: int, shape: dict[str, Any]) -> ModelConfig:
-        from mnemoscope.studies.sizes import fitted, sized
-
-        memory, options = self.memory(name)
-        kind = find("memory", memory)
-        given = known_options(kind, shape) | options
-        if "mlp_ratio" in kind.model_fields:
-            return fitted(memory, budget, **given)
-        del given["width"]  # nothing else of it can grow to the budget
-        return sized(memory, budget, **given)
+        return as_large_as(
+            self.memory("transformer_xl"),
+            {name: self.memory(name) for name in names},
+            {"vocab": self.task().vocab, **self.some("width", "layers", "heads", "dropout")},
+        )
 
     def trial(self, name: str, model: ModelConfig, rate: float, seed: int) -> Trial:
         """One training: floor and ceiling read whole conversations, all others window by window."""
@@ -206,6 +226,10 @@ class DialogueStudy(ShapedStudy):
 
     def run(self, folder: Path, jobs: int) -> DialogueResult:
         """Train floor and ceiling; if there is something to recover, then all contestants."""
+        if self.model is not None:
+            from mnemoscope.studies.dialogue.pretrained import measure_pretrained
+
+            return measure_pretrained(self, folder)
         task = self.task()
         held = task.conversations("test", self.conversations, seed=TEST_SEED)
         written = task.written(held, "own")
@@ -225,17 +249,7 @@ class DialogueStudy(ShapedStudy):
             unigram=unigram(task, written),
             stopped=stopped,
             groups=groups.names,
-            conversations=tuple(
-                ReadConversation(
-                    one.name,
-                    read.document_length,
-                    int((read.part == TURNS).sum()),
-                    sum(len(one.turns[n].text.split()) for n in np.unique(read.turn[read.reply])),
-                    one.rating,
-                    tuple(counts),
-                )
-                for one, read, counts in zip(held, written, groups.counts.tolist(), strict=True)
-            ),
+            conversations=groups.read(held),
             warnings=warnings,
             models={name: self._facts(name, configs[name], rate) for name, rate in rates.items()},
             trials=tuple(
@@ -243,7 +257,7 @@ class DialogueStudy(ShapedStudy):
                 for key, outcome in seen.items()
             ),
             shown=tuple(
-                _shown(task, one.document.sections, one.speakers, read)
+                shown_conversation(task.text_of, one.document.sections, one.speakers, read)
                 for one, read in zip(held[: self.shown], written, strict=False)
             ),
         )
@@ -301,7 +315,7 @@ def _gain(seen: Seen, rates: dict[str, float], groups: Groups) -> float:
             if model == name and rate == rates[name] and isinstance(one, Examined)
         ]
         means.append(np.mean(found) if found else np.nan)
-    # Of trainings that all diverged nothing is known: go on as if there were nothing to gain.
+    # Of trainings that all diverged nothing is known: continue as if there were nothing to gain.
     return float(np.nan_to_num(means[0] - means[1], nan=-np.inf))
 
 
@@ -315,9 +329,13 @@ def unigram(task: Task, written: Sequence[Written]) -> float:
     return float(np.concatenate([cost[one.ids[one.reply]] for one in written]).mean())
 
 
-def _shown(
-    task: Task, sections: tuple[str, ...], speakers: tuple[str, ...], read: Written
+def shown_conversation(
+    text_of: Callable[[Sequence[int]], str],
+    sections: tuple[str, ...],
+    speakers: tuple[str, ...],
+    read: Written,
 ) -> ShownConversation:
+    """A conversation to read on the page, token by token."""
     turns = read.part == TURNS
     text = turns & ~read.mark
     by_turn = dict(zip(read.turn[turns].tolist(), read.speaker[turns].tolist(), strict=True))
@@ -325,7 +343,7 @@ def _shown(
         read.name,
         sections,
         tuple(speakers[by_turn[turn]] for turn in sorted(by_turn)),
-        tuple(task.text_of([token]) for token in read.ids[text].tolist()),
+        tuple(text_of([token]) for token in read.ids[text].tolist()),
         tuple(read.turn[text].tolist()),
         tuple(read.reply[text].tolist()),
     )

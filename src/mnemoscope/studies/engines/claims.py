@@ -249,7 +249,7 @@ class Claim:
         """End at once, at any moment: two must not write the same files."""
         sys.stderr.write(
             f"{self.name}: {why}, so process {self.holder.process} on {self.holder.host} ends. "
-            "What it had done up to the last checkpoint is kept; the same command goes on\n"
+            "What it had done up to the last checkpoint is kept; the same command continues\n"
         )
         sys.stderr.flush()
         os._exit(1)

@@ -279,6 +279,6 @@ def _settle(owner: int | None) -> None:
     def end_with_owner() -> None:
         while os.getppid() == owner:
             time.sleep(0.2)
-        os._exit(1)  # at any moment: the trial goes on from its last checkpoint
+        os._exit(1)  # at any moment: the trial continues from its last checkpoint
 
     threading.Thread(target=end_with_owner, daemon=True).start()

@@ -29,7 +29,9 @@ class Slurm(Engine):
     account: str | None = Field(None, description="account that jobs are charged to")
     minutes: int = Field(240, ge=1, description="longest time of a job")
     requeues: int = Field(
-        20, ge=0, description="times that a job goes on after its time was up, from its checkpoint"
+        20,
+        ge=0,
+        description="times that a job continues after its time was up, from its checkpoint",
     )
     cpus: int = Field(1, ge=1, description="CPUs of a job")
     gpus: int = Field(0, ge=0, description="GPUs of a job")

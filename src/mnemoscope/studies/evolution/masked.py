@@ -64,7 +64,7 @@ def masked(
         change.observe(seen)
         group = groups(seen)
         for number, lens in enumerate(known.values()):
-            lens.observe(_some(seen, np.flatnonzero(group == number)))
+            lens.observe(some(seen, np.flatnonzero(group == number)))
     moved = change.result()
     apart = {}
     for number, name in enumerate(moved.groups):
@@ -88,7 +88,8 @@ def _fate(tokens: Ints, asked: Ints, mask: int) -> Ints:
     return np.select(conditions, numbers, FATES.index("kept"))
 
 
-def _some(seen: Observed, chosen: Ints) -> Observed:
+def some(seen: Observed, chosen: Ints) -> Observed:
+    """Some tokens of a batch, by their numbers."""
     columns = {name: getattr(seen, name)[chosen] for name in COLUMNS}
     where = torch.from_numpy(chosen)
     return Observed(**columns, sites={n: v[where.to(v.device)] for n, v in seen.sites.items()})

@@ -5,40 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from mnemoscope.core.arrays import Floats
-from mnemoscope.plots.figure import Reference, lines
+from mnemoscope.plots.figure import Reference
 from mnemoscope.report.claims import Claim, claims_table
 from mnemoscope.report.document import Cell, Figure, Section, Table
-from mnemoscope.studies.evolution.claims import PAIRS, claims, gates
+from mnemoscope.studies.evolution.claims import PAIRS, PAPER, claims, gates
+from mnemoscope.studies.evolution.curves import (
+    SEEDS,
+    by_group,
+    by_layer,
+    by_objective,
+    over_layers,
+)
 from mnemoscope.studies.evolution.finding import sentences
+from mnemoscope.studies.evolution.moments_page import of_moments
 from mnemoscope.studies.evolution.result import (
     FATES,
     OBJECTIVES,
     Apart,
-    ByFrequency,
     Curve,
     EvolutionResult,
-    Examined,
 )
+from mnemoscope.studies.evolution.words_page import of_words
 from mnemoscope.studies.findings import lead
-from mnemoscope.studies.sentences import Banded, banded
+from mnemoscope.studies.sentences import best_rates
 from mnemoscope.studies.study import Diverged
-
-BAND = "Line: mean over trainings; band: lowest to highest."
-SEEDS = f"{BAND} Layer 0 is the embeddings."
 
 
 def page(result: EvolutionResult) -> list[Section]:
     """Say and draw what was seen."""
     judged = claims(result)
     told = sentences(result, [claim for claim, _ in judged])
-    parts = (_information, _distances, _change, _influence, _neighbours, _models)
+    parts = (_information, _distances, _change, _influence, _neighbours)
     return [
         lead(told, _of_token_read(result)),
         _claims(result, judged),
         *(part(result) for part in parts),
+        *of_words(result),
+        *of_moments(result),
+        _models(result),
     ]
 
 
@@ -51,55 +57,32 @@ def _claims(result: EvolutionResult, found: Sequence[tuple[Claim, str]]) -> Sect
             f"sentences. Those here are {result.width} wide, {result.layers} layers deep and read "
             f"{source}.",
             " ".join(f"{gate}." for gate in gates(result)),
-            claims_table(
-                "Orderings of the paper",
-                [claim for claim, _ in found],
-                more={claim.text: numbers for claim, numbers in found},
+            _beside_the_paper(
+                claims_table(
+                    "Orderings of the paper",
+                    [claim for claim, _ in found],
+                    more={claim.text: numbers for claim, numbers in found},
+                )
             ),
         ],
     )
 
 
-def _over_layers(
-    name: str, values: Floats, columns: tuple[str, str, str], first: int = 0, style: int = 0
-) -> Banded:
-    """A curve over layers from the ``first`` one; values are (trainings or pairs, layers).
-
-    ``columns`` says what the name is of, what is counted, and what the values are.
-    """
-    layers = range(first, first + values.shape[1])
-    return banded(name, layers, values, ("layer", columns[2]), columns[:2], style)
-
-
-def _objectives(
-    result: EvolutionResult,
-    of: Callable[[Examined], ArrayLike],
-    among: Sequence[str] = OBJECTIVES,
-    first: int = 0,
-) -> list[Banded]:
-    """The same curve of several objectives, each in its own style."""
-    columns = ("objective", "training", "value")
-    return [
-        _over_layers(one, result.curves(one, of), columns, first, OBJECTIVES.index(one))
-        for one in among
-    ]
-
-
-def _by_layer(
-    name: str, curves: list[Banded], y: str, caption: str, references: Sequence[Reference] = ()
-) -> Figure:
-    figure = lines([series for series, _ in curves], "layer", y, references=references)
-    figure.update_xaxes(dtick=1)
-    return Figure(name, figure, caption, [row for _, rows in curves for row in rows])
+def _beside_the_paper(table: Table) -> Table:
+    """The same with a column of what the paper reports."""
+    columns = [*table.columns, "paper"]
+    rows = [[*row, PAPER.get(str(row[0]), "")] for row in table.rows]
+    caption = f"{table.caption} Numbers of the paper are read off its figures."
+    return Table(table.name, columns, rows, caption)
 
 
 def _known(
     result: EvolutionResult, target: str, word: str, caption: str, *references: Reference
 ) -> Figure:
     means = [result.curves(o, lambda one: one.null[target]).mean() for o in OBJECTIVES]
-    return _by_layer(
+    return by_layer(
         f"What layers know of the token {word}",
-        _objectives(result, lambda one: one.information[target]),
+        by_objective(result, lambda one: one.information[target]),
         "nats about the token" + (f" {word}" if target != "token" else ""),
         caption,
         [*references, Reference(float(np.mean(means)), "null: shuffled")],
@@ -129,9 +112,9 @@ def _information(result: EvolutionResult) -> Section:
             *_probed(result),
             _known(result, "next", "to come", unread),
             _known(result, "previous", "before", unread),
-            _by_layer(
+            by_layer(
                 "What layers know of a hidden token",
-                _objectives(
+                by_objective(
                     result, lambda one: one.masked.label if one.masked else (), ("LM", "MLM")
                 ),
                 "nats about the hidden token",
@@ -160,9 +143,9 @@ def _probed(result: EvolutionResult) -> list[Figure]:
     if not all(one.probe for one in result.examined()):
         return []
     return [
-        _by_layer(
+        by_layer(
             "What a linear probe finds of the token read",
-            _objectives(result, lambda one: one.probe["token"]),
+            by_objective(result, lambda one: one.probe["token"]),
             "nats at least",
             f"{SEEDS} Fitted on half of the sentences, judged on a quarter: layers know at least "
             "this, whatever clusters tell.",
@@ -178,17 +161,18 @@ def _by_fate(
     fates = [fate for fate in FATES if seen and all(fate in one for one in seen)]
     columns = ("fate", "training", "value")
     curves = [
-        _over_layers(fate, np.array([of(one[fate]) for one in seen]), columns, first, number)
+        over_layers(fate, np.array([of(one[fate]) for one in seen]), columns, first, number)
         for number, fate in enumerate(fates)
     ]
     caption = f"{SEEDS} Sentences are masked as in training, {result.samples} words of every fate."
-    return [_by_layer(name, curves, y, caption)] if fates else []
+    return [by_layer(name, curves, y, caption)] if fates else []
 
 
 def _distances(result: EvolutionResult) -> Section:
     named = [(f"{a} – {b}", a, b) for a, b in PAIRS]
     named += [(f"{o}, seeds only", o, o) for o in OBJECTIVES]
     found = [(name, result.between(left, right)) for name, left, right in named]
+    alike = [(f"{a} – {b}", result.between(a, b, same_start=True)) for a, b in PAIRS]
     null = float(np.mean([one.null for one in result.distances]))
     tokens = result.examined()[0].tokens
     return Section(
@@ -197,10 +181,10 @@ def _distances(result: EvolutionResult) -> Section:
             "PWCCA distance between the same layer of two models over the same tokens. Two "
             "trainings of one objective with different seeds are the floor: what differs between "
             "them is nothing that was asked for.",
-            _by_layer(
+            by_layer(
                 "Distance between objectives",
                 [
-                    _over_layers(name, values, ("pair", "number", "pwcca"), style=number)
+                    over_layers(name, values, ("pair", "number", "pwcca"), style=number)
                     for number, (name, values) in enumerate(found)
                     if len(values)
                 ],
@@ -209,8 +193,39 @@ def _distances(result: EvolutionResult) -> Section:
                 f"{tokens / result.width:.0f} for each dimension; tokens paired at random would "
                 f"be at {null:.2f}.",
             ),
+            *_from_one_start([(name, values) for name, values in alike if len(values)]),
+            *_from_untrained(result),
         ],
     )
+
+
+def _from_one_start(pairs: Sequence[tuple[str, Floats]]) -> list[Figure]:
+    """Distances of objectives that began with the same weights; not every result has any."""
+    if not pairs:
+        return []
+    columns = ("pair", "number", "pwcca")
+    curves = [over_layers(*one, columns, style=number) for number, one in enumerate(pairs)]
+    caption = (
+        "One training of each objective, all of which begin with the same embeddings and the same "
+        "layers that read, as in the paper. Layer 0 is the embeddings."
+    )
+    name = "Distance between objectives from one initialisation"
+    return [by_layer(name, curves, "PWCCA distance", caption)]
+
+
+def _from_untrained(result: EvolutionResult) -> list[Figure]:
+    """Distances of models from what they were before their first step; older results have none."""
+    objective = {one.run: one.objective for one in result.trials}
+    curves = []
+    for number, name in enumerate(OBJECTIVES):
+        found = [one.pwcca for one in result.untrained if objective[one.left] == name]
+        if found:
+            columns = ("objective", "training", "pwcca")
+            curves.append(over_layers(name, np.array(found), columns, style=number))
+    if not curves:
+        return []
+    caption = f"{SEEDS} The same tokens, read by the same model before its first step."
+    return [by_layer("Distance from untrained models", curves, "PWCCA distance", caption)]
 
 
 def _change(result: EvolutionResult) -> Section:
@@ -219,13 +234,13 @@ def _change(result: EvolutionResult) -> Section:
         [
             "PWCCA distance between a layer and the one below it, over all tokens, and over "
             f"{result.samples} tokens of each group of frequency.",
-            _by_layer(
+            by_layer(
                 "Change from layer to layer",
-                _objectives(result, lambda one: one.change, first=1),
+                by_objective(result, lambda one: one.change, first=1),
                 "PWCCA distance to the layer below",
                 SEEDS,
             ),
-            *_by_frequency(result, "change", lambda one: one.change_by_group),
+            *by_group(result, "change", "frequency", lambda one: one.change_by_group),
             *_by_fate(
                 result,
                 "Change of words by what became of them in MLM",
@@ -244,41 +259,18 @@ def _influence(result: EvolutionResult) -> Section:
             "In one layer a token is hidden from all others; its influence is the PWCCA distance "
             "between what those that could see it become there with and without it. Hiding "
             "nothing gives exactly zero.",
-            *_by_frequency(result, "influence", lambda one: one.influence),
+            *by_group(result, "influence", "frequency", lambda one: one.influence),
         ],
     )
-
-
-def _by_frequency(
-    result: EvolutionResult, what: str, of: Callable[[Examined], ByFrequency]
-) -> list[Figure]:
-    """One figure for every objective, with a curve for every group of tokens."""
-    groups = of(result.examined()[0]).groups
-    figures = []
-    for objective in OBJECTIVES:
-        # (trainings, groups, layers)
-        values = result.curves(objective, lambda one: of(one).distance)
-        figures.append(
-            _by_layer(
-                f"{what.capitalize()} by frequency in {objective}",
-                [
-                    _over_layers(group, values[:, n], ("group", "training", what), first=1, style=n)
-                    for n, group in enumerate(groups)
-                ],
-                f"{what} (PWCCA distance)",
-                f"{BAND} Rank 1 is the most frequent token.",
-            )
-        )
-    return figures
 
 
 def _neighbours(result: EvolutionResult) -> Section:
     first = result.examined()[0]
 
     def shared(name: str, what: str, unit: str, *references: Reference) -> Figure:
-        return _by_layer(
+        return by_layer(
             name,
-            _objectives(result, lambda one: one.neighbours[what]),
+            by_objective(result, lambda one: one.neighbours[what]),
             unit,
             SEEDS,
             [Reference(first.neighbours_null[what], "null: at random"), *references],
@@ -294,6 +286,11 @@ def _neighbours(result: EvolutionResult) -> Section:
             shared("Distance in position of neighbours", "position", "tokens"),
             shared("Neighbours with the same token to the left", "left", "share"),
             shared("Neighbours with the same token to the right", "right", "share"),
+            *(
+                [shared("Neighbours of other kinds with the same part of speech", "label", "share")]
+                if "label" in first.neighbours
+                else []
+            ),
         ],
     )
 
@@ -315,6 +312,7 @@ def _models(result: EvolutionResult) -> Section:
         [
             "The layers that read are the same; a translator has as many layers more that speak. "
             "Losses are of different questions and cannot be compared with each other.",
+            *_rates(result),
             Table(
                 "What was trained",
                 ["objective", "parameters", "validation loss", "training s", "diverged"],
@@ -323,3 +321,11 @@ def _models(result: EvolutionResult) -> Section:
             ),
         ],
     )
+
+
+def _rates(result: EvolutionResult) -> list[str]:
+    """Which learning rates were chosen; where one was given, nothing is said of it."""
+    if not result.tried:
+        return []
+    rates = best_rates(result.rates, [one.lr for one in result.tried])
+    return [f"Learning rates with the lowest validation loss after short trainings: {rates}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,10 @@ Curve = tuple[float, ...]
 
 @dataclass(frozen=True)
 class ByFrequency:
-    """PWCCA distances of groups of tokens, by layer; ``left_out`` had too few, and how many."""
+    """PWCCA distances of groups of tokens, by layer; ``left_out`` had too few, and how many.
+
+    Groups are of frequency, or of parts of speech.
+    """
 
     groups: tuple[str, ...]
     left_out: dict[str, int]
@@ -57,6 +60,47 @@ class Masked:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """What the lenses saw in a model on its way, after so many steps; fewer tokens than at its end.
+
+    Values of moments can be compared with each other, and with nothing else.
+
+    valid_loss           as far as it had come
+    information, null    nats about the token read and the next one, by what is asked about
+    hidden               nats about words under the mask; None for a model that knows no mask
+    change, influence    as in `Examined`
+    neighbours           what nearest neighbours share
+    """
+
+    step: int
+    valid_loss: float
+    information: dict[str, Curve]
+    null: dict[str, Curve]
+    change: Curve
+    change_by_group: ByFrequency
+    influence: ByFrequency
+    neighbours: dict[str, Curve]
+    hidden: Curve | None = None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Occurrences of a few tokens, as the lens of that name draws them.
+
+    words, positions   (n,) which token each is, and where in its sentence
+    coordinates        (sites, n, 2) two principal components
+    explained          (sites,) share of the variance that they hold
+    even               what they would hold if all dimensions held the same
+    """
+
+    words: tuple[str, ...]
+    positions: tuple[int, ...]
+    coordinates: tuple[tuple[tuple[float, float], ...], ...]
+    explained: Curve
+    even: float
+
+
+@dataclass(frozen=True)
 class Examined:
     """What the lenses saw in one trained model; of a dict, the keys are what is asked about.
 
@@ -71,6 +115,10 @@ class Examined:
     trivial                     loss of unigrams and bigrams on what ``valid_loss`` is of
     probe                       nats that a linear reader finds at least
     cluster_entropy             of every site: no cluster tells more
+    bleu                        of a translator, on some of the validation part; None: not measured
+    change_by_class, …          change and influence by part of speech; None: not English
+    moments                     the same model on its way
+    drawn                       occurrences of a few words; None: not drawn
     """
 
     sites: tuple[str, ...]
@@ -94,6 +142,11 @@ class Examined:
     probe: dict[str, Curve] = field(default_factory=dict)
     cluster_entropy: Curve = ()
     clusters: int = 0
+    bleu: float | None = None
+    change_by_class: ByFrequency | None = None
+    influence_by_class: ByFrequency | None = None
+    moments: tuple[Moment, ...] = ()
+    drawn: Drawn | None = None
 
     def at_ceiling(self, target: str) -> bool:
         """Whether clusters of some site tell nearly all they can, and less than there is."""
@@ -104,13 +157,24 @@ class Examined:
 
 
 @dataclass(frozen=True)
+class Short:
+    """What a short training came to on validation data."""
+
+    valid_loss: float
+
+
+@dataclass(frozen=True)
 class Trained:
-    """One training: what it was of, the name of its run, and how it ended."""
+    """One training: what it was of, the name of its run, and how it ended.
+
+    ``same_start`` is true of those that begin with one encoder, whatever their objective.
+    """
 
     objective: str
     seed: int
     run: str
     outcome: Examined | Diverged
+    same_start: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,8 +188,38 @@ class Distance:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A short training at one learning rate, and how it ended."""
+
+    objective: str
+    lr: float
+    outcome: Short | Diverged
+
+
+@dataclass(frozen=True)
+class DistancesAt:
+    """PWCCA distances between all runs after so many steps, on the tokens of the moments."""
+
+    step: int
+    distances: tuple[Distance, ...]
+
+
+@dataclass(frozen=True)
+class Film:
+    """Distances at all moments."""
+
+    moments: tuple[DistancesAt, ...]
+
+
+@dataclass(frozen=True)
 class EvolutionResult:
-    """All that the page says and draws; ``k`` counts neighbours, ``parameters`` is by objective."""
+    """All that the page says and draws; ``k`` counts neighbours, ``parameters`` is by objective.
+
+    untrained     distances of runs (left) from the same model before its first step
+    moments       distances while the runs were trained
+    rates         learning rates that were chosen, by objective
+    tried         short trainings that they were chosen by; none where a rate was given
+    """
 
     corpus: str | None
     layers: int
@@ -136,6 +230,10 @@ class EvolutionResult:
     parameters: dict[str, int]
     trials: tuple[Trained, ...]
     distances: tuple[Distance, ...]
+    untrained: tuple[Distance, ...] = ()
+    moments: tuple[DistancesAt, ...] = ()
+    rates: dict[str, float] = field(default_factory=dict)
+    tried: tuple[Tried, ...] = ()
 
     def examined(self, *objectives: str) -> list[Examined]:
         """The trainings of some objectives, or of all, that did not diverge."""
@@ -147,14 +245,26 @@ class EvolutionResult:
         """Some numbers of the trainings of one objective that did not diverge, (trainings, …)."""
         return np.array([of(one) for one in self.examined(objective)], dtype=np.float64)
 
-    def between(self, left: str, right: str) -> Floats:
-        """PWCCA of runs of two objectives, (pairs of runs, sites); of one with itself: seeds."""
-        objective = {one.run: one.objective for one in self.trials}
+    def between(
+        self,
+        left: str,
+        right: str,
+        *,
+        same_start: bool = False,
+        among: Sequence[Distance] | None = None,
+    ) -> Floats:
+        """PWCCA of runs of two objectives, (pairs of runs, sites); of one with itself: seeds.
+
+        Of runs with different initialisations, or of those that have the same; ``among`` all
+        distances at the end of training, or others.
+        """
+        trial = {one.run: one for one in self.trials}
         wanted = sorted((left, right))
-        return np.array(
-            [
-                one.pwcca
-                for one in self.distances
-                if sorted((objective[one.left], objective[one.right])) == wanted
-            ]
-        )
+
+        def chosen(one: Distance) -> bool:
+            a, b = trial[one.left], trial[one.right]
+            alike = a.same_start and b.same_start
+            return sorted((a.objective, b.objective)) == wanted and alike == same_start
+
+        given = self.distances if among is None else among
+        return np.array([one.pwcca for one in given if chosen(one)])

@@ -5,22 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mnemoscope.huggingface.untrained import Untrained, untrained_options
 from mnemoscope.studies.infinite.result import Reader
-
-SINKS = 4
-# Of Compressive Transformer.
-POOLING = 4
-LABELS = {
-    "floor": "window alone",
-    "ceiling": "whole context",
-    "carried": "keys of half a window carried",
-    "transformer_xl": "Transformer-XL's cache",
-    "compressive": "Compressive Transformer's",
-    "even": "∞-former, even samples",
-    "sticky": "∞-former, sticky",
-    "added": "∞-former's densities, trained",
-    "lora": "LoRA without memory, trained",
-}
 
 
 @dataclass(frozen=True)
@@ -42,11 +28,10 @@ def contestants(
 ) -> dict[str, Contestant]:
     """All of them by name; ``sizes`` are other numbers of vectors that are tried as well."""
     first, half = windows[0], windows[0] // 2
-    both = {"window": half, "sinks": SINKS}
-    even = {**both, "joint": True, "basis": vectors}
-    sticky = {**even, "sticky": True}
-    cache = {**both, "mem_len": vectors}
-    carried = {**both, "mem_len": half}
+    kinds: tuple[Untrained, ...] = ("even", "sticky", "transformer_xl", "compressive", "carried")
+    even, sticky, cache, compressive, carried = (
+        untrained_options(name, first, vectors) for name in kinds
+    )
 
     def add(
         name: str, kind: Any, said: str, options: dict[str, Any] | None = None, **how: Any
@@ -62,7 +47,7 @@ def contestants(
     add(f"sticky {first}", "infinite", "sticky", sticky, controls=True)
     add(f"transformer_xl {first}", "transformer_xl", "transformer_xl", cache)
     add("even", "infinite", "even", even)
-    add("compressive", "transformer_xl", "compressive", {**cache, "pooling": POOLING})
+    add("compressive", "transformer_xl", "compressive", compressive)
     add("carried", "transformer_xl", "carried", carried)
     for part, (begin, end) in thirds(layers).items():
         chosen = {**sticky, "layers": tuple(range(begin, end))}

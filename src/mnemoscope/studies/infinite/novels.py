@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from mnemoscope.core.arrays import Floats
@@ -27,11 +26,11 @@ from mnemoscope.huggingface.config import InfiniteFitting, InfiniteOptions, Tran
 from mnemoscope.huggingface.infinite.fitting import Learner, fit
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 from mnemoscope.huggingface.infinite.pasts import exchanged, without
-from mnemoscope.huggingface.loading import load_model
 from mnemoscope.memories.state import StreamState
 from mnemoscope.studies.infinite.adapter import LowRank
 from mnemoscope.studies.infinite.contestants import Contestant, contestants, thirds
 from mnemoscope.studies.infinite.result import CLASSES, NovelLosses, Novels, Past
+from mnemoscope.studies.pretrained import base, scored, whole, window_alone
 from mnemoscope.studies.trials import measure_all
 
 if TYPE_CHECKING:
@@ -77,13 +76,6 @@ class Passages:
                 if word >= 0 and (at + 1 == len(words) or words[at + 1] != word):
                     last[word] = at
         return found
-
-
-@lru_cache(maxsize=1)
-def base(folder: str) -> tuple[Any, Any]:
-    """The model and its tokenizer, nothing of it learning."""
-    model, tokenizer = load_model(folder)
-    return model.eval().requires_grad_(False), tokenizer
 
 
 @lru_cache(maxsize=1)
@@ -158,7 +150,8 @@ def read(
     if contestant.kind == "ceiling":
         pasts["own"] = _whole(model, given)
     elif contestant.kind == "floor":
-        pasts["own"] = _window_alone(model, given, contestant.reader.window)
+        window = contestant.reader.window
+        pasts["own"] = window_alone(model, given.tokens, given.start, window)[0]
     else:
         kind = InfiniteOptions if contestant.kind in ("infinite", "added") else TransformerXLOptions
         memory = InfiniteMemory(model, kind.make(**contestant.options))
@@ -191,26 +184,14 @@ def read(
     )
 
 
-@torch.no_grad()
 def _whole(model: Any, given: Passages) -> Floats:
     """Every passage at once: a token sees half of the context, and all that came after it."""
     found = []
     with progress("whole passages", len(given.tokens), silent=False) as show:
         for number, row in enumerate(given.tokens):
-            logits = model(row[None, :-1], logits_to_keep=len(row) - 1 - given.start).logits
-            found.append(_losses(logits, row[None, given.start + 1 :])[0])
+            found.append(whole(model, row[None], given.start)[0][0])
             show(number + 1, "")
     return np.stack(found)
-
-
-@torch.no_grad()
-def _window_alone(model: Any, given: Passages, window: int) -> Floats:
-    """Windows that overlap by half, so that every token sees at least half a window."""
-    half, found = window // 2, []
-    for at in range(given.start, given.tokens.shape[1] - 1, half):
-        logits = model(given.tokens[:, at - half : at + half], logits_to_keep=half).logits
-        found.append(_losses(logits, given.tokens[:, at + 1 : at + half + 1]))
-    return np.concatenate(found, 1)
 
 
 @torch.no_grad()
@@ -229,19 +210,13 @@ def _stream(
                 pasts["other"] = exchanged(state, window)
             outs = {name: memory(tokens, past) for name, past in pasts.items()}
             for name, out in outs.items():
-                found.setdefault(name, []).append(_losses(out.logits, following))
+                found.setdefault(name, []).append(scored(out.logits, following)[0])
             state = outs["own"].state
         else:
             state = memory.read(tokens, state)
     assert state is not None
     nbytes = state.nbytes // len(given.tokens)
     return {name: np.concatenate(each, 1) for name, each in found.items()}, nbytes
-
-
-def _losses(logits: Tensor, targets: Tensor) -> Floats:
-    each = F.cross_entropy(logits.float().transpose(1, 2), targets, reduction="none")
-    losses: Floats = each.double().cpu().numpy()
-    return losses
 
 
 def _train(

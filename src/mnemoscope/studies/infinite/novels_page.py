@@ -10,7 +10,7 @@ from mnemoscope.report.claims import Claim, Gate, claims_table
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.curves import curves_figure
 from mnemoscope.studies.findings import lead
-from mnemoscope.studies.infinite.contestants import LABELS
+from mnemoscope.studies.infinite.labels import LABELS
 from mnemoscope.studies.infinite.result import CLASSES, NovelLosses, Novels, Past, Reader
 from mnemoscope.studies.sentences import Banded
 

@@ -1,4 +1,4 @@
-"""The second half of the page of `retention`: what going on costs, and what could be doubted."""
+"""The second half of the page of `retention`: what continuing costs, and what could be doubted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cost(result: RetentionResult) -> Section:
         for point in zip(size.cost.lengths, size.cost.bytes, size.cost.flops, strict=True)
     ]
     return Section(
-        "What it costs to go on",
+        "What it costs to continue",
         [
             f"From {lengths[0]} to {lengths[-1]} tokens the state grows, with no end, of "
             f"{', '.join(grows) or 'none'}; it has come to its size of "
@@ -58,7 +58,7 @@ def cost(result: RetentionResult) -> Section:
             Figure(
                 "Bytes against length",
                 drawn("bytes", "bytes carried"),
-                "Measured: what must be saved for a fresh process to go on bit for bit. Middle "
+                "Measured: what must be saved for a fresh process to continue bit for bit. Middle "
                 "sizes.",
                 data,
             ),

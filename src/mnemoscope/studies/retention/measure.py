@@ -1,4 +1,4 @@
-"""What of the study `retention` runs models: what a trained one retains, what going on costs."""
+"""What of the study `retention` runs models: what a trained one retains, what continuing costs."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def examine(folder: Path, asked: RetentionOptions) -> Examined:
 
 
 def measure_size(value: int, model: ModelConfig, lengths: Sequence[int], segment: int) -> Size:
-    """Parameters of a model, and what it costs to go on, by how much was read."""
+    """Parameters of a model, and what it costs to continue, by how much was read."""
     measured = cost(open_stream(model.build()), lengths, segment)
     return Size(value, count(model), measured)

@@ -50,8 +50,8 @@ def _unfinished(result: RetentionResult) -> Section:
         "Not finished",
         [
             f"{len(result.trials)} of {result.planned} trainings are done; what follows is "
-            f"{follows}.{fewest}{missing} Reload this page to see more; the command below goes on "
-            "with a study that was stopped."
+            f"{follows}.{fewest}{missing} Reload this page to see more; the command below "
+            "continues a study that was stopped."
         ],
     )
 

@@ -250,7 +250,7 @@ class RetentionStudy(Study):
         return self.memories.index(one.memory), size, one.seed, rate
 
     def _memory(self, name: str) -> Memory:
-        """Who takes part, and what going on costs it."""
+        """Who takes part, and what continuing costs it."""
         from mnemoscope.studies.retention.measure import measure_size
 
         one = Contestant(name)

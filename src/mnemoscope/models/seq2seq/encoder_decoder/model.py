@@ -75,7 +75,7 @@ class DecoderLayer(nn.Module):
 
     @property
     def wants(self) -> Wanted:
-        """The state that it can go on from."""
+        """The state that it can continue from."""
         pair = self.attention.wants
         return Wanted(CrossState, inside={"past": pair, "source": pair})
 

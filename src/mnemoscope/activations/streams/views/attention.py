@@ -13,12 +13,8 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
-from mnemoscope.memories.sparse.attention import SparseAttention
-from mnemoscope.memories.sparse.patterns import Pattern
-from mnemoscope.memories.transformer.attention import SelfAttention
-from mnemoscope.memories.transformer.state import AttentionState
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.views.view import (
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.views.view import (
     Floats,
     Ints,
     Json,
@@ -28,6 +24,10 @@ from mnemoscope.scope.views.view import (
     spread,
     visible_without,
 )
+from mnemoscope.memories.sparse.attention import SparseAttention
+from mnemoscope.memories.sparse.patterns import Pattern
+from mnemoscope.memories.transformer.attention import SelfAttention
+from mnemoscope.memories.transformer.state import AttentionState
 
 A = TypeVar("A")
 KEYS = "keys and values"

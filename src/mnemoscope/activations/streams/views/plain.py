@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
+from mnemoscope.activations.streams.blank import Blank, emptied
+from mnemoscope.activations.streams.views.view import Json, Part, Pick
 from mnemoscope.core.errors import UserError
-from mnemoscope.scope.blank import Blank, emptied
-from mnemoscope.scope.views.view import Json, Part, Pick
 
 TENSORS = "tensors"
 

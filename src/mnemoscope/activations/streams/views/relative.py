@@ -11,11 +11,19 @@ from dataclasses import replace
 import numpy as np
 
 from mnemoscope.activations.hooks import Seen
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.views.signal import SignalView
+from mnemoscope.activations.streams.views.view import (
+    Ints,
+    Json,
+    Part,
+    Pick,
+    slots,
+    spread,
+    visible_without,
+)
 from mnemoscope.memories.transformer_xl.attention import RelativeAttention
 from mnemoscope.memories.transformer_xl.state import LayerInputs, LayerState
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.views.signal import SignalView
-from mnemoscope.scope.views.view import Ints, Json, Part, Pick, slots, spread, visible_without
 
 RECENT = "recent vectors"
 

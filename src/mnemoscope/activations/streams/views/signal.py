@@ -13,12 +13,20 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.views.view import (
+    Floats,
+    Json,
+    Part,
+    Pick,
+    listed,
+    one_of,
+    spread,
+)
 from mnemoscope.memories.infinite.densities import gaussian_below, parabola_below
 from mnemoscope.memories.infinite.horizon import timeline
 from mnemoscope.memories.infinite.long_term import LongTerm
 from mnemoscope.memories.infinite.signal import ContinuousState, middles
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.views.view import Floats, Json, Part, Pick, listed, one_of, spread
 
 SIGNAL = "signal"
 # Points at which curves over the signal are drawn, and at which the position of tokens is known.

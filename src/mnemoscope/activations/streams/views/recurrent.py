@@ -12,9 +12,17 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
+from mnemoscope.activations.streams.blank import Blank, emptied
+from mnemoscope.activations.streams.views.view import (
+    Floats,
+    Json,
+    Part,
+    Pick,
+    listed,
+    one_of,
+    packed,
+)
 from mnemoscope.memories.recurrent import Cell, RecurrentLayer, Weights
-from mnemoscope.scope.blank import Blank, emptied
-from mnemoscope.scope.views.view import Floats, Json, Part, Pick, listed, one_of, packed
 
 STATE = "state"
 

@@ -14,18 +14,19 @@ import torch
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen, watch
+from mnemoscope.activations.streams import slot_attention
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.huggingface_attention import AttentionWatch, KeyBlank
+from mnemoscope.activations.streams.page_stream import Step, device_of, find_part, pick_head
+from mnemoscope.activations.streams.predictions import check_finite
+from mnemoscope.activations.streams.views.attention import KEYS
+from mnemoscope.activations.streams.views.signal import SignalView
+from mnemoscope.activations.streams.views.view import Floats, Json, Part, Pick, mean_of_heads, slots
 from mnemoscope.huggingface.attention_interface import intercept_attention
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 from mnemoscope.huggingface.infinite.windows import WindowLayerState
 from mnemoscope.memories.state import StreamState
 from mnemoscope.models.model import Output
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.huggingface_attention import AttentionWatch, KeyBlank
-from mnemoscope.scope.page_stream import Step, device_of, find_part, pick_head
-from mnemoscope.scope.predictions import check_finite
-from mnemoscope.scope.views.attention import KEYS
-from mnemoscope.scope.views.signal import SignalView
-from mnemoscope.scope.views.view import Floats, Json, Part, Pick, mean_of_heads, slots
 
 
 class InfinitePageStream:
@@ -55,6 +56,8 @@ class InfinitePageStream:
         step = Step(out.logits[0], out.state, out.state.nbytes, parts)
         for layer, after in enumerate(_blocks(out.state)):
             step.panels.append(_window(layer, after, first + len(tokens)))
+            if after.slots is not None:
+                step.panels.append(slot_attention.panel(layer, after.slots))
             if layer in self.signals:
                 before = None if state is None else _blocks(state)[layer].signal
                 view = self.signals[layer]
@@ -87,12 +90,14 @@ class InfinitePageStream:
         return "hidden from attention, zero in the signal"
 
     def _blanked(self, state: StreamState, blank: Blank, read: int) -> StreamState:
-        blocks = [
-            replace(one, signal=self.signals[layer].blanked(one.signal, blank, read))
-            if one.signal is not None
-            else one
-            for layer, one in enumerate(_blocks(state))
-        ]
+        blocks = []
+        for layer, one in enumerate(_blocks(state)):
+            if one.signal is not None:
+                one = replace(one, signal=self.signals[layer].blanked(one.signal, blank, read))
+            if one.slots is not None:
+                fewer = slot_attention.blanked(layer, one.slots, blank, self.memory.rotation)
+                one = replace(one, slots=fewer)
+            blocks.append(one)
         return replace(state, layers=(state.layers[0], *blocks))
 
     def _watched(
@@ -107,6 +112,8 @@ class InfinitePageStream:
         ]
         sites = [self.signals[layer].site for layer in written]
         attention = AttentionWatch(first, len(tokens), pick)
+        if self.memory.slot_plans:
+            attention = slot_attention.SlotWatch(first, len(tokens), pick, self.memory)
         seen: Seen = {}
         with ExitStack() as stack:
             if sites:

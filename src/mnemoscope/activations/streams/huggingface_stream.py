@@ -15,17 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mnemoscope.core.errors import UserError
-from mnemoscope.huggingface.attention_interface import intercept_attention
-from mnemoscope.huggingface.stream import DocumentStream, HuggingFaceState, HuggingFaceStream
-from mnemoscope.memories.state import StreamState
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.huggingface_attention import AttentionWatch, KeyBlank
-from mnemoscope.scope.page_stream import Step, device_of, find_part, pick_head
-from mnemoscope.scope.predictions import bits_of, check_finite, mean_bits
-from mnemoscope.scope.views.attention import KEYS
-from mnemoscope.scope.views.plain import TENSORS, tensors
-from mnemoscope.scope.views.view import (
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.huggingface_attention import AttentionWatch, KeyBlank
+from mnemoscope.activations.streams.page_stream import Step, device_of, find_part, pick_head
+from mnemoscope.activations.streams.predictions import bits_of, check_finite, mean_bits
+from mnemoscope.activations.streams.views.attention import KEYS
+from mnemoscope.activations.streams.views.plain import TENSORS, tensors
+from mnemoscope.activations.streams.views.view import (
     Floats,
     Json,
     listed,
@@ -34,6 +30,10 @@ from mnemoscope.scope.views.view import (
     packed,
     slots,
 )
+from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface.attention_interface import intercept_attention
+from mnemoscope.huggingface.stream import DocumentStream, HuggingFaceState, HuggingFaceStream
+from mnemoscope.memories.state import StreamState
 
 if TYPE_CHECKING:
     from mnemoscope.huggingface.documents.memory import DocumentMemory

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.views.view import Floats, Json, Part, Pick, mean_of_heads
 from mnemoscope.core.errors import UserError
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.views.view import Floats, Json, Part, Pick, mean_of_heads
 
 
 @dataclass

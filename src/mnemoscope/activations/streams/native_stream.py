@@ -10,19 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from mnemoscope.activations.hooks import Seen, watch
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.page_stream import Step, device_of, find_part, pick_head
+from mnemoscope.activations.streams.predictions import check_finite
+from mnemoscope.activations.streams.views.attention import AttentionView, SparseView
+from mnemoscope.activations.streams.views.plain import PlainView
+from mnemoscope.activations.streams.views.recurrent import RecurrentView
+from mnemoscope.activations.streams.views.relative import RelativeView
+from mnemoscope.activations.streams.views.view import Floats, View, mean_of_heads
 from mnemoscope.memories.recurrent import RecurrentLayer
 from mnemoscope.memories.sparse.attention import SparseAttention
 from mnemoscope.memories.transformer.attention import SelfAttention
 from mnemoscope.memories.transformer_xl.attention import RelativeAttention
 from mnemoscope.models.model import Output, SequenceModel, StreamState
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.page_stream import Step, device_of, find_part, pick_head
-from mnemoscope.scope.predictions import check_finite
-from mnemoscope.scope.views.attention import AttentionView, SparseView
-from mnemoscope.scope.views.plain import PlainView
-from mnemoscope.scope.views.recurrent import RecurrentView
-from mnemoscope.scope.views.relative import RelativeView
-from mnemoscope.scope.views.view import Floats, View, mean_of_heads
 
 
 def view_of(layer: nn.Module, number: int) -> View:
@@ -89,8 +89,17 @@ class NativePageStream:
         """How something is taken away."""
         if self._mixes:
             return "set to zero" if blank.tokens is None else "all other tokens are read again"
-        signal = any(getattr(view, "signal", None) for view in self.views)
-        return f"hidden from attention{', zero in the signal' if signal else ''}"
+        return f"hidden from attention{', zero in the signal' if self.has_signal else ''}"
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether a layer has a signal, whose tokens are known to who watched all of it."""
+        return any(getattr(view, "signal", None) is not None for view in self.views)
+
+    @property
+    def attends(self) -> bool:
+        """Whether every layer attends to tokens that it holds."""
+        return not any(isinstance(view, RecurrentView | PlainView) for view in self.views)
 
     @property
     def _mixes(self) -> bool:

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.scope.blank import Blank
-from mnemoscope.scope.views.attention import KEYS, attention, causal
-from mnemoscope.scope.views.view import Floats, Part, Pick, spread
+from mnemoscope.activations.streams.blank import Blank
+from mnemoscope.activations.streams.views.attention import KEYS, attention, causal
+from mnemoscope.activations.streams.views.view import Floats, Part, Pick, spread
 
 
 @dataclass(frozen=True, eq=False)

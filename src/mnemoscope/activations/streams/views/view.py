@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mnemoscope.activations.hooks import Seen
+from mnemoscope.activations.streams.blank import Blank
 from mnemoscope.core.errors import UserError
-from mnemoscope.scope.blank import Blank
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,0 +1,1 @@
+"""Models watched while they read a stream: which tokens each layer used, and what it holds."""

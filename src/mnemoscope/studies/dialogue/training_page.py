@@ -1,0 +1,100 @@
+"""The part of the page of `dialogue` on what models say, their training and their sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mnemoscope.report.document import Cell, Section, Table
+from mnemoscope.studies.dialogue.recovered import Recovered
+from mnemoscope.studies.sentences import best_rates, mean_or_none
+from mnemoscope.studies.study import Diverged
+
+# States whose sizes differ by more than this factor are not called equal.
+EQUAL = 1.1
+
+
+def spoken_section(found: Recovered) -> list[Section]:
+    """How like the true replies those are that models give themselves."""
+    rows: list[list[Cell]] = []
+    for model, label in found.labels.items():
+        for place, first in enumerate(found.trials[model][0].replies):
+            seeds = [one.replies[place] for one in found.trials[model]]
+            scores = [
+                float(np.mean([getattr(one, name) for one in seeds]))
+                for name in ("f1", "rouge_1", "rouge_l", "meteor", "bleu")
+            ]
+            rows.append([label, first.how, first.count, *scores])
+    if not rows:
+        return []
+    words = (
+        "Each model gave one reply in each of some conversations, having read all before it. What "
+        "was really said is one of many good answers, so these scores are low for everybody; they "
+        "are here because the field reports them."
+    )
+    columns = ["model", "replies", "count", "F1", "ROUGE-1", "ROUGE-L", "METEOR (exact)", "BLEU"]
+    caption = "Mean of the seeds. METEOR matches exact words alone; BLEU is sacreBLEU's."
+    return [Section("What they say", [words, Table("Replies", columns, rows, caption)])]
+
+
+def training_section(found: Recovered) -> Section:
+    """How rates were chosen."""
+    result = found.result
+    rates = sorted({one.lr for one in result.trials})
+    best = {facts.label: facts.lr for facts in result.models.values()}
+    rows: list[list[Cell]] = []
+    for model, facts in result.models.items():
+        first = {
+            one.lr: one.outcome for one in result.trials if (one.model, one.seed) == (model, 0)
+        }
+        losses: list[Cell] = [
+            None if lr not in first or isinstance(one := first[lr], Diverged) else one.valid
+            for lr in rates
+        ]
+        rows.append([facts.label, *losses])
+    words = (
+        "Every rate was tried with the first seed and chosen by the loss on the valid part; the "
+        f"other seeds were trained with it. Chosen: {best_rates(best, rates)}"
+    )
+    table = Table(
+        "Loss by learning rate",
+        ["model", *(f"{rate:g}" for rate in rates)],
+        rows,
+        "Nats per token on the valid part, first seed.",
+    )
+    return Section("How they were trained", [words, table])
+
+
+def sizes_section(found: Recovered) -> Section:
+    """Sizes of models and states."""
+    rows: list[list[Cell]] = []
+    for model, label in found.labels.items():
+        facts = found.result.models[model]
+        time = mean_or_none([one.seconds for one in found.trials[model]])
+        rows.append([label, facts.parameters, facts.width, facts.state_bytes, time])
+    held = {m: found.result.models[m].state_bytes for m in found.contestants}
+    usual = held.get("transformer_xl") or max(held.values(), default=0)
+    other = [
+        found.labels[m] for m, size in held.items() if not usual / EQUAL <= size <= usual * EQUAL
+    ]
+    words = (
+        "All have the same parameters, to one unit of a feed-forward layer, and as many vectors in "
+        "their state where they can: half for the last tokens, half for what is older."
+    )
+    if found.result.pretrained:
+        words = (
+            "One model, whose own attention reads what each memory holds: as many vectors a layer, "
+            "and the first few keys of a text."
+        )
+    if other:
+        words += (
+            f" Of another size: {', '.join(other)}. A window alone carries nothing, and a "
+            "recurrent state has the size of its width."
+        )
+    table = Table(
+        "Sizes",
+        ["model", "parameters", "width", "state bytes", "training s"],
+        rows,
+        "State of one conversation at the end of the longest, measured at the end of a window; the "
+        "ceiling's grows with what it reads. Time of one training on one thread.",
+    )
+    return Section("What each carries", [words, table])

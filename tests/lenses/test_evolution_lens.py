@@ -1,0 +1,73 @@
+"""The lens `evolution`: models alone, and against those that read the same tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_text import write_lines
+
+import mnemoscope as ms
+from mnemoscope.core.errors import UserError
+from mnemoscope.lenses.evolution.lens import same_depth
+from mnemoscope.report.document import Figure
+
+OPTIONS: dict[str, Any] = {"tokens": 1500, "length": 32, "clusters": 8, "seeds": 2}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text, and runs of one step on its characters and on its bytes."""
+    home = tmp_path_factory.mktemp("evolution")
+    write_lines(home / "text.txt")
+    shape: dict[str, Any] = {"width": 8, "steps": 1, "heads": 2, "segment": 32}
+    text = {**shape, "source": str(home / "text.txt")}
+    for name, unit, layers in (("a", "characters", 2), ("b", "characters", 3), ("c", "bytes", 2)):
+        ms.train("text", "transformer", home / name, **text, unit=unit, layers=layers)
+    return home
+
+
+def test_models_with_the_same_tokens_are_compared_and_others_told_apart(home: Path) -> None:
+    found: Any = ms.lens("evolution", [home / "a", home / "b", home / "c"], home / "text.txt",
+                         **OPTIONS)  # fmt: skip
+    assert list(found.looked) == ["a", "b", "c"]
+    (pair,) = found.pairs
+    assert (pair.left, pair.right) == ("a", "b")
+    assert pair.similarity.pairs[0] == ("A/embeddings", "B/embeddings")
+    assert pair.similarity.pairs[-1] == ("A/layer.1.out", "B/layer.2.out")
+    assert len(found.apart) == 2
+    assert all("cut text into different tokens" in why for why in found.apart)
+    names = [part.name for part in found.parts() if isinstance(part, Figure)]
+    assert "Distance of pair 1: a and b" in names
+    assert len(names) == 1 + 3 * 3 + 1
+    assert {row["model"] for row in found.table()} == {"a", "b", "c"}
+    assert [curve.name for curve in found.figure("next").data if curve.name] == ["a", "b", "c"]
+
+
+def test_one_model_is_what_information_and_change_say_of_it(home: Path) -> None:
+    text = home / "text.txt"
+    found: Any = ms.lens("evolution", home / "a", text, **OPTIONS)
+    known: Any = ms.lens("information", home / "a", text, **OPTIONS, targets=("token", "next"))
+    changed: Any = ms.lens("change", home / "a", text, tokens=1500, length=32)
+    (one,) = found.looked.values()
+    for target in ("token", "next"):
+        assert np.array_equal(one.information.value[target], known.value[target])
+    assert np.array_equal(one.change.distance, changed.distance)
+    with pytest.raises(UserError, match="did you mean 'next'"):
+        found.figure("nxt")
+
+
+def test_a_model_and_itself_have_no_distance(home: Path) -> None:
+    found: Any = ms.lens("evolution", [home / "a", home / "a"], home / "text.txt", **OPTIONS)
+    assert list(found.looked) == ["a (1)", "a (2)"]
+    assert found.pairs[0].similarity.distance["pwcca"] == pytest.approx(0, abs=1e-6)
+    assert "PWCCA distance is 0.00" in found.finding().parts[2]
+
+
+def test_sites_at_the_same_depth_are_compared() -> None:
+    few = ["A/embeddings", "A/layer.0.out"]
+    many = ["B/embeddings", *(f"B/layer.{n}.out" for n in range(4))]
+    assert same_depth([*few, *many]) == [(few[0], many[0]), (few[1], many[-1])]
+    assert same_depth(["A/x", "A/y", "A/z", "B/x", "B/z"]) == [("A/x", "B/x"), ("A/z", "B/z")]
