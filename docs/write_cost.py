@@ -33,8 +33,8 @@ TIMED_ROWS = 2
 HEAD = """# What it costs
 
 Estimates, written by `docs/write_cost.py`: one optimiser step of each kind of model was timed on
-one core of the machine that wrote this page, with two rows of its batch, from which the time of all rows
-follows in proportion. It counts for all steps, seeds and learning rates of the `paper` preset;
+one core of the machine that wrote this page, with two rows of its batch, from which the time of
+all rows follows in proportion. It counts for all steps, seeds and learning rates of the `paper` preset;
 evaluation and measurements come on top. 64 cores train as many models at once,
 if there are as many. Operations are 6 for every weight and token (Kaplan et al. 2020), without
 attention's share; memory is that of the largest model's step. A GPU is assumed to reach 20 TFLOP/s
