@@ -6,6 +6,8 @@ plans them; none is run. ``STUDY …`` measures some studies only, and prints th
 
 from __future__ import annotations
 
+import math
+import resource
 import sys
 import tempfile
 import time
@@ -29,14 +31,16 @@ CORES = (2, 64)
 # Rows of the batch that is timed: a step of large models on a whole one takes many minutes, and
 # its rows are computed alike.
 TIMED_ROWS = 2
+# What a step may take of memory, in bytes: one that needs more is not timed.
+MOST_MEMORY = 16 * 2**30
 
 HEAD = """# What it costs
 
 Estimates, written by `docs/write_cost.py`: one optimiser step of each kind of model was timed on
 one core of the machine that wrote this page, with two rows of its batch, from which the time of
-all rows follows in proportion. It counts for all steps, seeds and learning rates of the `paper` preset;
-evaluation and measurements come on top. 64 cores train as many models at once,
-if there are as many. Operations are 6 for every weight and token (Kaplan et al. 2020), without
+all rows follows in proportion. It counts for all steps, seeds and learning rates of the `paper`
+preset; evaluation and measurements come on top. 64 cores train as many models at once, if there
+are as many. Operations are 6 for every weight and token (Kaplan et al. 2020), without
 attention's share; memory is that of the largest model's step. A GPU is assumed to reach 20 TFLOP/s
 on models this small, and to need 10 ms for a step at least; it was not measured.
 
@@ -92,7 +96,12 @@ def cost(trials: Sequence[RunConfig]) -> Cost:
         rows = min(TIMED_ROWS, kind.training.batch)
         few = kind.training.model_copy(update={"batch": rows, "accumulate": 1})
         # CPU time of the one thread: the machine may have other work meanwhile.
-        seconds = step_seconds(replace(kind, training=few), time.process_time)
+        try:
+            seconds = step_seconds(replace(kind, training=few), time.process_time)
+        except RuntimeError as error:
+            if "memory" not in str(error):
+                raise
+            seconds = math.inf
         each[repr(kind)] = seconds * kind.training.batch / rows
         return each[repr(kind)]
 
@@ -119,19 +128,22 @@ def row(study: str) -> str:
     try:
         found = cost(planned(study))
     except UserError as error:
-        return f"| {study} | not estimated: {str(error).splitlines()[0][:80]} | | | | | |"
+        return f"| {study} | not estimated: {str(error).splitlines()[0]} | | | | | |"
     # A training is not cut into parts: the longest one sets the least time.
     times = [max(found.seconds / min(n, found.trainings), found.longest) for n in CORES]
+    said = [
+        duration(one) if math.isfinite(one) else f"more than {MOST_MEMORY >> 30} GiB a step"
+        for one in (*times, found.gpu)
+    ]
     return (
         f"| {study} | {found.trainings} | {found.flops:.1e} | "
-        f"{found.most_bytes / 2**20:,.0f} MiB | "
-        + " | ".join(duration(one) for one in (*times, found.gpu))
-        + " |"
+        f"{found.most_bytes / 2**20:,.0f} MiB | " + " | ".join(said) + " |"
     )
 
 
 def main() -> None:
     """Write the page, or print the lines of some studies."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     names = sys.argv[1:] or [name for name in STUDIES if "paper" in find("study", name).presets]
     lines = [
         "| study | trainings | operations | memory of a step | 2 cores | 64 cores | one GPU |",

@@ -28,6 +28,16 @@ from mnemoscope.studies.sizes import count, sized
 from mnemoscope.training.config import RunConfig, Training
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists_of_all_options_can_be_typed_with_commas(kind: str) -> None:
+    for name in KINDS[kind]:
+        found = find(kind, name)
+        options = found.Options if kind == "lens" else found
+        for option, said, *_ in options.options():
+            read = options._read(option, "1,2")
+            assert (read == ["1", "2"]) == (",…" in said), (name, option)
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "told"),
     [

@@ -97,7 +97,8 @@ class Config(BaseModel):
         field = cls.model_fields.get(name)
         if not isinstance(value, str) or field is None:
             return value
-        kinds = [field.annotation, *get_args(field.annotation)]
+        # Optional ones are unions, whose parts may carry annotations of their own.
+        kinds = [_bare(kind) for kind in (field.annotation, *get_args(field.annotation))]
         if value.lower() == "none" and NoneType in kinds:
             return None
         if any(get_origin(kind) is tuple for kind in kinds):
@@ -132,8 +133,14 @@ class Config(BaseModel):
         ]
 
 
+def _bare(annotation: Any) -> Any:
+    """The type itself, of one that is annotated."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
 def _kind(annotation: Any) -> str:
     """A type as a person would say it: ``int or none``, ``cosine|constant``, ``int,int,…``."""
+    annotation = _bare(annotation)
     parts = get_args(annotation)
     if get_origin(annotation) is Literal:
         return "|".join(str(part) for part in parts)

@@ -46,9 +46,11 @@ def seconds_of(trials: Sequence[RunConfig], timed: Callable[[RunConfig], float])
 
 
 def duration(seconds: float) -> str:
-    """``40 seconds``, ``3 minutes``, ``2.5 hours``."""
+    """``40 seconds``, ``3 minutes``, ``2.5 hours``, ``12 days``."""
     if seconds < 90:
         return f"{max(1, round(seconds))} seconds"
     if seconds < 90 * 60:
         return f"{round(seconds / 60)} minutes"
-    return f"{seconds / 3600:.1f} hours"
+    if seconds < 96 * 3600:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 86400:,.0f} days"
