@@ -33,6 +33,23 @@ def test_no_name_belongs_to_two_parts(task: str, memory: str) -> None:
     assert not [name for name, count in owners.items() if count > 1]
 
 
+@pytest.mark.parametrize(
+    ("task", "options", "wanted"),
+    [
+        ("text", {}, "set tbptt to 2 or more"),
+        ("copy", {"tbptt": 2}, "set segment, and tbptt to 2 or more"),
+        ("copy", {"segment": 8}, "set tbptt to 2 or more"),
+    ],
+)
+def test_a_gate_that_would_stay_as_it_was_drawn_is_refused(
+    task: str, options: dict[str, Any], wanted: str
+) -> None:
+    """What is written in a segment is read in later ones: only through them does a gate learn."""
+    config = RunConfig.of(task, "infinite", {"gate": True, **options})
+    with pytest.raises(UserError, match=wanted):
+        config.check()
+
+
 def test_options_by_their_full_names() -> None:
     config = RunConfig.of("copy", "gru", {"model.width": 24, "task.lag": 3, "training.steps": 5})
     assert (config.model.width, config.task.lag, config.training.steps) == (24, 3, 5)  # type: ignore[attr-defined]

@@ -127,6 +127,12 @@ class RunConfig:
             raise UserError(
                 f"{self.task_name!r} asks at more than the last token: train with readout='every'"
             )
+        in_one_piece = self.training.segment is None and not self.task.carries
+        if getattr(self.model, "gate", False) and (in_one_piece or self.training.tbptt == 1):
+            raise UserError(
+                "a gate decides what later segments can read, and learns through them alone: set "
+                f"{'segment, and ' if in_one_piece else ''}tbptt to 2 or more"
+            )
         if longest is not None and longest > (self.model.reach or longest):
             raise UserError(
                 f"one episode of {self.task_name!r} has {longest} tokens, longer than the context "

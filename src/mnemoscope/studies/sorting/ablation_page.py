@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mnemoscope.plots.figure import Reference, Series, bars
+from mnemoscope.report.claims import Claim, claims_table
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.sentences import bands_of, best_rates, said
-from mnemoscope.studies.sorting.claims import LEAST, asked_at
+from mnemoscope.studies.sorting.claims import LEAST, asked_at, gates_of
 from mnemoscope.studies.sorting.contestants import VARIANTS
 from mnemoscope.studies.sorting.result import SortingResult
 
@@ -97,23 +98,25 @@ def ablation_sections(result: SortingResult) -> list[Section]:
     if not names:
         return []
     trained, longest = result.trained[-1], result.tested[-1]
-    last = result.scores_at(trained, longest)
-    whole = last[result.models[WHOLE].label]
-    apart = {name: last[result.models[name].label].mean() - whole.mean() for name in names}
-    better = [_short(name) for name, more in apart.items() if more >= LEAST]
-    worse = [_short(name) for name, more in apart.items() if more <= -LEAST]
+    last, gates = result.scores_at(trained, longest), gates_of(result, trained)
+    whole = result.models[WHOLE].label
     rows: list[list[Cell]] = []
+    claims = []
     for name in names:
         facts = result.models[name]
-        rows.append([facts.knob, _short(name), said(last[facts.label]), float(apart[name])])
+        more = (last[facts.label][:, None] - last[whole]).ravel()
+        rows.append([facts.knob, _short(name), said(last[facts.label]), float(more.mean())])
+        text = f"{_short(name)}: more is named in its place, at {longest}"
+        claims.append(Claim(text, more, LEAST, "", [gates[facts.label], gates[whole]]))
     words = (
         "One thing at a time is changed of the ∞-former with equal shares, N vectors and no "
-        f"cache, which names {said(whole)} at {longest}. By mean, at least {LEAST} better: "
-        f"{', '.join(better) or 'none'}; worse: {', '.join(worse) or 'none'}."
+        f"cache, which names {said(last[whole])} at {longest}. What counts is {LEAST} of the "
+        "answers, of every seed against every seed; opposite: as much less is named."
     )
     columns = ["option", "variant", f"accuracy at {longest}", "more than equal shares"]
     table = Table("Options", columns, rows, "Mean over seeds, lowest to highest.")
-    return [Section("What each option is worth", [words, table])]
+    judged = claims_table("What an option is worth", claims)
+    return [Section("What each option is worth", [words, judged, table])]
 
 
 def _short(name: str) -> str:

@@ -99,10 +99,9 @@ def _afar(seen: dict[str, list[Attention]], result: SortingResult, trained: int)
         [
             f"The same at {longest} tokens, of which the oldest {1 - trained / longest:.0%} are "
             "older than anything was in training. Even attention would give them that share; they "
-            f"get: {told}. With τ fixed a place in the signal stands for an age, so densities that "
-            "learnt to take in all ages of training take in no others; with equal shares it stands "
-            "for a share of the stream, and densities that take in all of a short one take in all "
-            "of a long one.",
+            f"get: {told}. In a signal with a fixed τ a place stands for an age, so what was "
+            "learnt of ages in training says nothing of older ones; with equal shares it stands "
+            "for a share of the stream, short or long.",
             Figure(
                 "Attention by age in a longer stream",
                 lines(

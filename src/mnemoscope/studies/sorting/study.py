@@ -66,6 +66,8 @@ class SortingStudy(ShapedStudy):
         "ablation": {
             "memories": ABLATION, "tested": (288, 544, 1056, 2080), "learning_rates": (6e-3,),
             "episodes": 128,
+            # A gate learns through segments that follow what it let in: here all there are.
+            "tbptt": 3,
         },
         "paper": {
             "trained": (4000, 8000, 16_000), "tested": (4000, 8000, 16_000), "layers": 3,
@@ -114,7 +116,21 @@ class SortingStudy(ShapedStudy):
         check_contenders(self.memories, VARIANTS)
         if self.recent >= self.carried:
             raise ValueError(f"recent={self.recent} leaves nothing of carried={self.carried}")
+        gated = any(
+            VARIANTS[name].options.get("gate") for name in self.memories if name in VARIANTS
+        )
+        if gated and self._learnt_through < 2:
+            raise ValueError(
+                f"with tbptt={self.tbptt} answers are learnt in the last segment alone, and a gate "
+                "only through segments before it: set tbptt=3"
+            )
         return self
+
+    @property
+    def _learnt_through(self) -> int:
+        """Segments through which gradients flow back from the answers, at the length with least."""
+        tokens = [Task.make(symbols=self.symbols, length=one).longest for one in self.trained]
+        return min((-(-one // self.segment) - 1) % self.tbptt + 1 for one in tokens)
 
     def run(self, folder: Path, jobs: int) -> SortingResult:
         """Choose every contestant's rate, train it × length × seed, and ask after every length."""
