@@ -226,6 +226,7 @@ def test_translation_of_models_that_say_anything_is_not_called_translation() -> 
     some = tuple(aimless(one) if one.model == "vector" else one for one in result.trials)
     said = translation_found(replace(result, trials=some))
     assert said[2].startswith("one vector is not compared: ")
+    assert "one vector" not in said[1]  # nor is said what length costs it
 
 
 # Readers from the field had to ask what these mean.

@@ -124,9 +124,9 @@ def test_the_page_says_and_draws_the_numbers_of_the_result() -> None:
     assert "Bits recalled at age 16, beyond all training: A (0.00) ≈ B (0.00)." in said
     front_said = "B at width 1 (0.8 bits in 16 bytes); A at width 1 (3.0 bits in 64 bytes)"
     assert f"from small to large: {front_said}." in said
-    assert "Most bits per byte: A at width 1, with 0.047 of the 8 bits" in said
+    assert "Most bits per byte, by mean: A at width 1, with 0.047 of the 8 bits" in said
     assert "With 2 items stored, each asked once: A (3.00) > B (0.75), of 6 bits." in said
-    assert "1 of 1 items written twice cost A most, 1.5 bits." in said
+    assert "With 1 of 1 items written twice, A loses most, 1.5 bits." in said
     assert "the state grows, with no end, of A (4 times), B (4 times)" in said
     assert "By bits over all ages the order is the same in all 2 seeds: A (0.75) > B (0.19)" in said
     assert "trained at the best: A 0.1, B 0.1. No best rate lies at an end of the sweep." in said
@@ -182,8 +182,8 @@ def test_the_page_leads_with_who_recalls_most_within_training_beyond_it_and_per_
         "After 4 tokens, the oldest age seen in training, A recalls most, 0.75 of 3 bits; with the "
         "state emptied after the last write, no memory recalls more than 0.00.",
         "After 16 tokens, beyond all training, no memory recalls as much as 0.15 bits.",
-        "Per byte carried, A recalls most: 3.0 bits of an episode in 64 bytes; A recalls the most "
-        "of all, 3.0 bits, from 64 bytes.",
+        "Per byte carried, A recalls most: 3.0 bits of an episode in 64 bytes, though not more "
+        "than B in every seed; A recalls the most of all, 3.0 bits, the first from 64 bytes.",
     ]
 
 
@@ -288,6 +288,21 @@ def test_a_memory_that_recalls_nothing_is_not_ranked() -> None:
     said = told(page(made({"a": [2.0, 1.0], "b": [0.5, 0.0]})))
     assert "passed by A; not by B" in said
     assert "Bits recalled at age 4, the oldest age seen in training: A (0.75)." in said
+    # Nor by what it recalls in all, per byte, or loses.
+    assert (
+        "With 2 items stored, each asked once: A (3.00); not passed: B (0.50), of 6 bits." in said
+    )
+    assert "these, from small to large: A at width 1 (3.0 bits in 8 bytes)." in said
+    assert "written twice, A " in said
+
+
+def test_who_recalls_most_in_fewest_bytes_has_learnt_the_task() -> None:
+    bits = {"a": [2.0, 1.0], "b": [3.0, 0.0]}  # of the second, one seed has learnt nothing
+    said = told(page(made(bits, {"a": 64, "b": 8})))
+    assert "Per byte carried, A recalls most" in said
+    assert "Most bits per byte, by mean: A at width 1" in said
+    assert "; not passed: B" in said
+    assert "change places" not in said
 
 
 def test_the_front_holds_those_that_nobody_beats() -> None:

@@ -17,6 +17,7 @@ from mnemoscope.report.document import Figure, Finding
 from mnemoscope.shipped import load
 from mnemoscope.studies.books.losses import Losses
 from mnemoscope.studies.books.result import BooksResult
+from mnemoscope.studies.documents.claims import of_negatives
 from mnemoscope.studies.documents.result import DocumentsResult
 from mnemoscope.studies.documents.settings import ALL_ON, FREE, GUIDED, RANDOM
 from mnemoscope.studies.evolution.result import EvolutionResult
@@ -263,6 +264,24 @@ def test_infinite_says_when_nothing_can_be_told() -> None:
     )
     lazy = signal(result.made_up, lambda fit: fit, trivial=0.0)
     assert "perfect reader" not in told("infinite", replace(result, made_up=lazy))
+    # A mean below the bound is not below it when one seed is above.
+    best = float(np.mean(best_without_past(result.vocab_size, result.own, result.window)[1:]))
+    near = iter([best - 0.3, best - 0.3, best + 0.1])
+
+    def moved(fit: Any) -> Any:
+        loss = next(near)
+        return replace(fit, losses={**fit.losses, "own": (loss,) * len(fit.losses["own"])})
+
+    torn = told("infinite", replace(result, made_up=signal(result.made_up, moved)))
+    assert "is not told apart from the" in torn
+
+
+def test_documents_judge_which_negatives_come_nearest_to_what_was_asked() -> None:
+    (claim,) = of_negatives(shipped("documents"))
+    assert claim.gates
+    assert claim.least > 0
+    assert len(claim.effects) == 3
+    assert claim.text.startswith("other negatives bring")
 
 
 def test_waves_says_what_positions_do_and_what_is_unclear() -> None:

@@ -167,7 +167,8 @@ def test_who_takes_the_waves_away_is_told_by_energies(published):
     assert told["S breaks the waves"].verdict == "not seen"
     assert told["The model discards them"].effects == [0.75]
     assert told["The model discards them"].verdict == "seen"
-    assert told["It takes more of them away than S does"].effects[0] == pytest.approx(0.72)
+    # Losses that are not measured alike are not compared.
+    assert len(told) == 3
 
 
 def test_a_result_of_an_older_version_is_read_and_cut(published):

@@ -20,10 +20,12 @@ from mnemoscope.studies.documents.settings import (
     FIXED,
     FREE,
     GUIDED,
+    NEGATIVES,
     RANDOM,
     SELECTS,
     SIZED,
     Setting,
+    against,
     behind,
     deep,
     encoded,
@@ -224,6 +226,23 @@ def of_lengths(result: DocumentsResult) -> list[Claim]:
     return found
 
 
+def of_negatives(result: DocumentsResult) -> list[Claim]:
+    """Question 12: whether one kind of negative brings the wrong document nearest to τ."""
+    settings = {"other": guided(alpha=1.0)}
+    settings |= {negative: against(negative) for negative in NEGATIVES[1:]}
+    apart = np.array(
+        [
+            np.abs(result.over_seeds(one, "wrong") - result.over_seeds(one, "tau"))
+            for one in settings.values()
+        ]
+    )  # (kinds, seeds)
+    best = int(apart.mean(1).argmin())
+    effects = np.delete(apart, best, 0).min(0) - apart[best]
+    kind = list(settings)[best]
+    text = f"{kind} negatives bring the wrong document nearer to τ than every other kind"
+    return [_judged(result, text, effects, *settings.values())]
+
+
 def of_many(result: DocumentsResult) -> list[Claim]:
     """Question 13: whether many documents are told apart."""
     return [
@@ -239,7 +258,7 @@ def of_many(result: DocumentsResult) -> list[Claim]:
 # By question; not all have claims.
 CLAIMS: tuple[Callable[[DocumentsResult], list[Claim]], ...] = (
     *(of_working, of_bias, of_layers, of_moves, of_depths, of_encoders, of_signs, of_words),
-    *(of_lengths, of_many),
+    *(of_lengths, of_negatives, of_many),
 )
 
 

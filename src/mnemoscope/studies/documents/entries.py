@@ -7,7 +7,7 @@ import numpy as np
 from mnemoscope.plots.figure import Reference, Series, bars, heatmap, lines
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.curves import curves_figure
-from mnemoscope.studies.documents.claims import of_lengths, of_signs, of_words
+from mnemoscope.studies.documents.claims import of_lengths, of_negatives, of_signs, of_words
 from mnemoscope.studies.documents.result import DocumentsResult, Plane
 from mnemoscope.studies.documents.sentences import LABELS, seed_bars, told
 from mnemoscope.studies.documents.settings import (
@@ -252,12 +252,10 @@ def negatives_section(result: DocumentsResult) -> Section:
     wrong = {label: result.over_seeds(setting, "wrong") for setting, label in names.items()}
     random = {label: result.over_seeds(setting, "random") for setting, label in names.items()}
     tau = float(result.over_seeds(strong, "tau").mean())
-    near = min(wrong, key=lambda one: abs(wrong[one].mean() - tau))
     return Section(
         "12 · Which negatives?",
         [
-            f"τ asks for {tau:.2f} under the wrong document; nearest comes {near}, "
-            f"{said(wrong[near])}. "
+            f"τ asks for {tau:.2f} under the wrong document. {told(*of_negatives(result))} "
             f"Random negatives push random representations to {said(random['random'])} and other "
             f"documents to {said(wrong['random'])}; with other documents as negatives it is "
             f"{said(random['other'])} and {said(wrong['other'])}.",

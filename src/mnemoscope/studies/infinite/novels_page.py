@@ -59,7 +59,7 @@ def _found(novels: Novels) -> list[str]:
         f"per token; with {novels.vectors} vectors a layer, and nothing trained, the sticky "
         f"∞-former saves {_percent(sticky)} of that, {met} the goal of {GOAL:.0%}.",
         f"Transformer-XL's cache of as many vectors saves {_percent(cache)}; "
-        + _against(signal, newest),
+        + _against(signal, newest, LEAST * room),
     ]
     losses = signal.losses
     if "other" in losses:
@@ -68,13 +68,13 @@ def _found(novels: Novels) -> list[str]:
     return told
 
 
-def _against(one: NovelLosses, two: NovelLosses) -> str:
-    """Which of two is better, if either is in 95 % of redraws of the passages."""
+def _against(one: NovelLosses, two: NovelLosses, least: float) -> str:
+    """Which of two is better by what counts, if either is in 95 % of redraws of the passages."""
     saved = bootstrap(two.nats() - one.nats())
     size = f"{abs(float(saved.value)):.3f} nats per token"
-    if saved.low > 0:
+    if saved.low >= least:
         return f"the ∞-former is {size} better."
-    if saved.high < 0:
+    if saved.high <= -least:
         return f"the ∞-former is {size} worse."
     return f"which of the two is better cannot be told ({size} apart)."
 

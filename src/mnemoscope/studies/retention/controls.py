@@ -88,11 +88,13 @@ def order(result: RetentionResult) -> Section:
         where = "the oldest age seen in training" if inside else "beyond all training"
         said.append(f"Bits recalled at age {age}, {where}: {ranked(values, least=result.least)}.")
     last = {memory.label: result.bits(memory, "items")[:, -1] for memory in result.known}
+    failed = [name for name in last if name not in passed]
+    told = ranked(last, least=result.least, failed=failed)
     return Section(
         "Who before whom, and in every seed?",
         [
             *said,
-            f"With {items[-1]} items stored, each asked once: {ranked(last, least=result.least)}, "
+            f"With {items[-1]} items stored, each asked once: {told}, "
             f"of {items[-1] * math.log2(result.values):g} bits.",
             _stable(result, "items", "bits recalled of all items"),
             _stable(result, "age", "bits over all ages"),
@@ -101,7 +103,13 @@ def order(result: RetentionResult) -> Section:
 
 
 def _stable(result: RetentionResult, along: Along, what: str) -> str:
-    bits = {memory.label: result.bits(memory, along) for memory in result.known}
+    bits = {
+        memory.label: result.bits(memory, along)
+        for memory in result.known
+        if result.gate(memory).passed
+    }
+    if not bits:
+        return f"By {what} nothing can be ordered: no memory has passed its gate."
     values = {name: one.mean(1) if along == "age" else one.max(1) for name, one in bits.items()}
     seeds = min(map(len, values.values()))
     if seeds < 2:

@@ -9,7 +9,7 @@ from mnemoscope.core.arrays import Floats
 from mnemoscope.plots.figure import Reference, Region, Series
 from mnemoscope.report.document import Cell, Figure
 from mnemoscope.studies.retention.plots import by_family, curve_rows
-from mnemoscope.studies.retention.result import Memory, RetentionResult
+from mnemoscope.studies.retention.result import Memory, Point, RetentionResult
 from mnemoscope.studies.sentences import band, few, leaders, leading
 
 SHIPPED = ", shipped"
@@ -54,14 +54,37 @@ def recalled(result: RetentionResult) -> list[str]:
         told.append(f"After {ages[-1]} tokens, beyond all training, {last}")
     if failed:
         told[-1] += f"; {few(failed, f'{len(failed)} memories')} did not learn the task"
-    dense = max(result.points, key=lambda one: one.bits.mean() / one.bytes)
-    most_of = max(result.points, key=lambda one: one.bits.mean())
-    told.append(
-        f"Per byte carried, {dense.memory.label} recalls most: {dense.bits.mean():.1f} bits of an "
-        f"episode in {dense.bytes:.0f} bytes; {most_of.memory.label} recalls the most of all, "
-        f"{most_of.bits.mean():.1f} bits, from {most_of.bytes:.0f} bytes"
-    )
+    told.append(f"{_per_byte(result)}; {_in_all(result)}")
     return [f"{one}." for one in told]
+
+
+def _per_byte(result: RetentionResult) -> str:
+    """Whose bytes recall most, of memories that learnt the task; seeds may not agree on who."""
+    points = result.learnt
+    dense = max(points, key=lambda one: one.bits.mean() / one.bytes)
+    near = dense.bits.min() / dense.bytes
+    others = {o.memory.label: o for o in points if o.bits.max() / o.bytes >= near}
+    unsure = [name for name in others if name != dense.memory.label]
+    told = (
+        f"Per byte carried, {dense.memory.label} recalls most: {dense.bits.mean():.1f} bits of an "
+        f"episode in {dense.bytes:.0f} bytes"
+    )
+    many = f"{len(unsure)} others"
+    return f"{told}, though not more than {few(unsure, many)} in every seed" if unsure else told
+
+
+def _in_all(result: RetentionResult) -> str:
+    """Who recalls the most of an episode, in the size of each memory that recalls most."""
+    best: dict[str, Point] = {}
+    for one in result.learnt:
+        label = one.memory.label
+        if label not in best or one.bits.mean() > best[label].bits.mean():
+            best[label] = one
+    values = {label: one.bits for label, one in best.items()}
+    verbs = ("recalls the most of all", "recall the most of all")
+    carried = best[leading(values, result.least)[0]].bytes
+    told = leaders(values, result.least, verbs, ".1f", " bits")
+    return f"{told}, the first from {carried:.0f} bytes"
 
 
 def _most(bits: dict[str, Floats], at: int, least: float, unit: str) -> str:

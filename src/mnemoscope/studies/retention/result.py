@@ -209,6 +209,11 @@ class RetentionResult:
                     found.append(Point(memory, size, carried, bits))
         return found
 
+    @property
+    def learnt(self) -> list[Point]:
+        """Those of memories that have learnt the task."""
+        return [one for one in self.points if self.gate(one.memory).passed]
+
 
 def front(points: Sequence[Point], least: float = 0.0) -> list[Point]:
     """Those that no other beats with as few bytes and as many bits, by bytes.

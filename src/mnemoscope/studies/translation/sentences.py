@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mnemoscope.report.claims import Gate
@@ -59,8 +61,9 @@ def _fallen(result: TranslationResult, model: str) -> tuple[int, float, bool]:
 
 
 def falls(result: TranslationResult) -> str:
-    """The same of all models, as one sentence."""
-    text = "; ".join(fall(result, model) for model in result.present)
+    """The same of all models that passed their gate, as one sentence."""
+    told = [fall(result, model) for model in result.present if gate(result, model).passed]
+    text = "; ".join(told) or "of no model can it be said what length costs it"
     return f"{text[:1].upper()}{text[1:]}."
 
 
@@ -100,16 +103,18 @@ def findings(result: TranslationResult) -> list[str]:
         f"another sentence no model has more than {wrong:.1f}."
     ]
     if len(words) > 1:
-        sentences.append(f"From the length that suits it best to the longest, {_lost(result)}.")
+        sentences.append(
+            f"From the length that suits it best to the longest, {_lost(result, passed)}."
+        )
     why = "not every training says more of its sentence than of another"
     carried = ", ".join(f"{label(model)} {_carried(result, model)}" for model in passed)
     bytes_said = f"Bytes carried from the source to the target: {carried}."
     return [*sentences, *(not_compared(failed, why) or [bytes_said])]
 
 
-def _lost(result: TranslationResult) -> str:
+def _lost(result: TranslationResult, among: Sequence[str]) -> str:
     told, held = [], []
-    for model in result.present:
+    for model in among:
         _, share, falls = _fallen(result, model)
         if falls:
             told.append(f"{label(model)} loses {1 - share:.0%} of its BLEU")
