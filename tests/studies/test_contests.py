@@ -97,8 +97,13 @@ def test_patterns_leaves_curves_and_looks(reading: Published) -> None:
     assert {
         "bits-per-byte-against-compute",
         "bytes-looked-at-by-depth",
+        "bytes-looked-at-by-head",
         "attention-by-distance-at-every-depth",
     } <= figures
+    for one in reading.result.contest.attended.values():
+        heads, mean = np.array(one.by_head, float), np.array(one.maps, float)
+        assert heads.shape == (2, 2, 40, 40)
+        np.testing.assert_allclose(heads.mean(1), mean, rtol=0.01, atol=1e-3)
     models = reading.result.contest.models
     assert models["fixed"].state_bytes[-1] < models["dense"].state_bytes[-1]
     counted = reading.result.counted

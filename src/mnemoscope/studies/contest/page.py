@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from mnemoscope.plots.images import slider, tiles
 from mnemoscope.report.claims import claims_table
 from mnemoscope.report.document import Cell, Figure, Section, Table, finding
 from mnemoscope.studies.contest.claims import LEAST, claims, findings, order
-from mnemoscope.studies.contest.result import ContestResult, distance_bins
+from mnemoscope.studies.contest.result import Attended, ContestResult, distance_bins
 from mnemoscope.studies.sentences import band, best_rates, mean_or_none, signs
 
 
@@ -237,6 +237,29 @@ def _by_distance(result: ContestResult, unit: str) -> list[Figure]:
             rows,
         )
     ]
+
+
+def heads_figure(
+    name: str,
+    seen: Mapping[str, Attended],
+    axes: tuple[str, str],
+    shade: Callable[[Floats], Floats],
+    marked: tuple[int, int] | None = None,
+) -> list[Figure]:
+    """What every head looks at, at every depth, one model at a time; older results have none."""
+    if not all(one.by_head for one in seen.values()):
+        return []
+    pages = {}
+    table: Records = []
+    for model, one in seen.items():
+        maps = np.array(one.by_head, float).swapaxes(0, 1)  # (heads, layers, rows, columns)
+        heads = [f"head {number + 1}" for number in range(maps.shape[0])]
+        layers = [f"layer {number + 1}" for number in range(maps.shape[1])]
+        pictures = [[shade(picture) for picture in row] for row in maps]
+        pages[model] = tiles(pictures, heads, layers, "√weight", marked=marked)
+        table += weight_rows(model, maps, "head", "layer", *axes)
+    told = "First seed of each model, every head at every depth. The slider goes through patterns."
+    return [Figure(name, slider(pages, "pattern"), told, table)]
 
 
 def weight_rows(model: str, maps: Floats, *axes: str) -> Records:

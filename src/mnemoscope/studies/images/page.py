@@ -9,11 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemoscope.core.arrays import Floats
-from mnemoscope.lenses.lens import Records
-from mnemoscope.plots.images import slider, tiles
+from mnemoscope.plots.images import tiles
 from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.contest.claims import comparisons
-from mnemoscope.studies.contest.page import distances, hops_section, sections, weight_rows
+from mnemoscope.studies.contest.page import (
+    distances,
+    heads_figure,
+    hops_section,
+    sections,
+    weight_rows,
+)
 from mnemoscope.studies.images.result import ImagesResult
 
 # What the paper found on images, and the control: are columns worth more than the window alone?
@@ -94,27 +99,8 @@ def _attention(result: ImagesResult) -> list[str | Figure]:
             table,
         ),
     ]
-    if all(one.by_head for one in seen.values()):
-        parts.append(_heads(result, layers))
-    return [*parts, *distances(result.contest, "pixels")]
-
-
-def _heads(result: ImagesResult, layers: list[str]) -> Figure:
-    """The same of every head, one model at a time: the picture of the paper."""
-    pages = {}
-    table: Records = []
-    for name, one in result.contest.attended.items():
-        maps = np.array(one.by_head, float).swapaxes(0, 1)  # (heads, layers, rows, columns)
-        heads = [f"head {number + 1}" for number in range(len(maps))]
-        pictures = [[_shade(picture) for picture in row] for row in maps]
-        pages[name] = tiles(pictures, heads, layers, "√weight", marked=result.pixel)
-        table += weight_rows(name, maps, "head", "layer", "row", "column")
-    return Figure(
-        "Pixels looked at by head",
-        slider(pages, "pattern"),
-        "First seed of each model, every head at every depth. The slider goes through patterns.",
-        table,
-    )
+    heads = heads_figure("Pixels looked at by head", seen, ("row", "column"), _shade, pixel)
+    return [*parts, *heads, *distances(result.contest, "pixels")]
 
 
 def _shade(picture: Floats) -> Floats:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from mnemoscope.core.arrays import Floats
 from mnemoscope.lenses.lens import Records
 from mnemoscope.plots.images import tiles
 from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.contest.claims import comparisons
-from mnemoscope.studies.contest.page import distances, hops_section, sections, weight_rows
+from mnemoscope.studies.contest.page import (
+    distances,
+    heads_figure,
+    hops_section,
+    sections,
+    weight_rows,
+)
 from mnemoscope.studies.contest.result import ContestResult
 from mnemoscope.studies.patterns.result import PatternsResult
 
@@ -29,22 +36,29 @@ def _attention(result: ContestResult) -> Section:
     pictures = []
     for name, one in result.attended.items():
         maps = np.array(one.maps, float)  # (layers, queries, keys)
-        past = np.tri(maps.shape[1], dtype=np.bool_)
-        # Weights fall off steeply: their root shows the faint ones too.
-        pictures.append(np.where(past, np.sqrt(maps), np.nan))
+        pictures.append(_shade(maps))
         table += weight_rows(name, maps, "layer", "query", "key")
     layers = [f"layer {number + 1}" for number in range(len(pictures[0]))]
     return Section(
         "Where the layers attend",
         [
             *distances(result, "bytes"),
-            f"Attention weights of queries (down) on keys (across) among the first {len(past)} "
-            "bytes of a passage, averaged over heads and held-out passages.",
+            "Attention weights of queries (down) on keys (across) among the first "
+            f"{pictures[0].shape[1]} bytes of a passage, averaged over heads and held-out "
+            "passages.",
             Figure(
                 "Bytes looked at by depth",
                 tiles(pictures, list(result.attended), layers, "√weight"),
                 "First seed of each model. Shades are roots of weights, so that faint ones show.",
                 table,
             ),
+            *heads_figure("Bytes looked at by head", result.attended, ("query", "key"), _shade),
         ],
     )
+
+
+def _shade(maps: Floats) -> Floats:
+    """Roots of weights (…, queries, keys), which fall off steeply; what is to come is not known."""
+    past = np.tri(maps.shape[-1], dtype=np.bool_)
+    shade: Floats = np.where(past, np.sqrt(maps), np.nan)
+    return shade

@@ -62,7 +62,7 @@ class Patterns(Contest):
         seen = {}
         for name, home in firsts.items():
             one, heads = attended(home, lambda maps: maps[:, :DRAWN, :DRAWN])
-            seen[name] = replace(one, maps=short(heads.mean(1)))
+            seen[name] = replace(one, maps=short(heads.mean(1)), by_head=short(heads))
         return PatternsResult(replace(result, attended=seen), counted_bits(task))
 
 
