@@ -235,15 +235,15 @@ class SortingStudy(ShapedStudy):
         """The task at every length tested."""
         return [Task.make(symbols=self.symbols, length=length) for length in self.tested]
 
-    def _counting(self, cached: int) -> tuple[float, ...]:
+    def _counting(self, mem_len: int) -> tuple[float, ...]:
         """Accuracy at every length of one who counts what a cache of so many tokens takes in."""
-        sights = [(task, in_sight(task, cached, self.segment)) for task in self._tasks]
+        sights = [(task, in_sight(task, mem_len, self.segment)) for task in self._tasks]
         return tuple(counting_oracle(task, tokens, COUNTED) for task, tokens in sights)
 
     def _own_counting(self, config: ModelConfig) -> tuple[float, ...]:
         """The same for a model's own cache; nothing for one that has none."""
-        cached = getattr(config, "mem_len", None)
-        return () if cached is None else self._counting(cached)
+        mem_len = getattr(config, "mem_len", None)
+        return () if mem_len is None else self._counting(mem_len)
 
 
 def _home(name: str) -> str:
