@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -129,3 +130,14 @@ def test_no_parameter_of_a_command_has_a_private_name() -> None:
 def test_nothing_that_can_be_typed_has_a_private_name() -> None:
     typed = [name for table in (*KINDS.values(), ATTACHED) for name in table]
     assert [name for name in typed if name in PRIVATE] == []
+
+
+def test_the_name_of_a_test_says_what_only_it_tests() -> None:
+    names = [
+        node.name
+        for path in Path(__file__).parent.rglob("test_*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(names) > 1000
+    assert [name for name, count in Counter(names).items() if count > 1] == []
