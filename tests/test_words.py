@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import mnemoscope
 from mnemoscope.core.registry import ATTACHED, KINDS, load, options_of
+from mnemoscope.huggingface.caches.config import KVOptions
+from mnemoscope.huggingface.config import Fitting, InfiniteFitting
+from mnemoscope.training.config import Training
 
 CODE = Path(mnemoscope.__file__).parent
 # Not these, as a name of their own or as the last word of one, but the field's words.
@@ -57,6 +61,8 @@ PRIVATE = {
 }
 # In another sense than the table means.
 ALLOWED = {
+    "documents fit --cache": "of the base's hidden states while a memory is learnt, not a memory",
+    "infinite fit --cache": "of the base's hidden states while a memory is learnt, not a memory",
     "lens occurrences --words": "words of the text whose occurrences are compared",
     "publish.Published": "a study that was published, not a reference figure",
     "cli.documents.words": "words of the vocabulary that an entry makes likelier",
@@ -102,7 +108,10 @@ def test_no_class_has_a_private_word_in_its_name() -> None:
 def test_no_option_has_a_private_name() -> None:
     kinds = {f"{kind} {name}": options_of(kind, name) for kind in KINDS for name in KINDS[kind]}
     kinds |= {f"attached {name}": load(entry.path) for name, entry in ATTACHED.items()}
+    kinds |= {"train": Training, "--cache": KVOptions}
+    kinds |= {"documents fit": Fitting, "infinite fit": InfiniteFitting}
     options = {f"{name} --{one}": one for name, kind in kinds.items() for one in kind.model_fields}
+    assert "horizon" not in Training.model_fields  # tbptt: the word is for where retention ends
     assert [what for what, one in options.items() if one in PRIVATE and what not in ALLOWED] == []
 
 
@@ -121,3 +130,14 @@ def test_no_parameter_of_a_command_has_a_private_name() -> None:
 def test_nothing_that_can_be_typed_has_a_private_name() -> None:
     typed = [name for table in (*KINDS.values(), ATTACHED) for name in table]
     assert [name for name in typed if name in PRIVATE] == []
+
+
+def test_the_name_of_a_test_says_what_only_it_tests() -> None:
+    names = [
+        node.name
+        for path in Path(__file__).parent.rglob("test_*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(names) > 1000
+    assert [name for name, count in Counter(names).items() if count > 1] == []

@@ -76,22 +76,15 @@ class Published:
 
 def study(
     name: str,
-    preset: str = "quick",
-    out: str | Path | None = None,
-    jobs: int | None = None,
-    images: bool = False,
-    *,
-    engine: str = "local",
-    trust: Modules = None,
-    **options: Any,
+    preset: str,
+    out: str | Path | None,
+    jobs: int | None,
+    images: bool,
+    engine: str,
+    trust: Modules,
+    options: Mapping[str, Any],
 ) -> Published:
-    """Run a study, or continue one that was stopped, and write its page.
-
-    Leaves ``report.html``, ``result.json`` and ``figures/*.csv`` in ``out``; ``images`` adds the
-    figures as SVG and PNG. ``jobs`` trainings run at the same time, by default one a core; where,
-    says ``engine``: local, shared, ray or slurm. Its options are given by name among those of the
-    study. ``trust`` names modules that memories named ``module:Name`` may be imported from.
-    """
+    """Run a study or continue it, and write its page; see `mnemoscope.shipped.study`."""
     with trusting(trust):
         own, given = _parted(name, engine, options)
         with using(named(engine, given)):

@@ -83,7 +83,7 @@ def study(
         if known is not None:
             return known
     wanted = "quick" if preset is None else preset
-    return run_study(name, wanted, out, jobs, images, engine=engine, trust=trust, **options)
+    return run_study(name, wanted, out, jobs, images, engine, trust, options)
 
 
 def _known(name: str) -> Published | None:

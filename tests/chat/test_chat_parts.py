@@ -40,7 +40,7 @@ def test_a_long_document_has_few_parts_and_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n\n", "---\n---\n"])
-def test_an_empty_document_is_refused(text: str, tmp_path: Path) -> None:
+def test_an_empty_document_is_no_document_to_chat_about(text: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="empty"):
         chat_document("nothing", text)
     (tmp_path / "nothing.txt").write_text(text)

@@ -57,7 +57,7 @@ def conversation(name: str, document: Document, said: str = "yes") -> Conversati
 
 
 @pytest.mark.parametrize("sections", [(), ("",), (" ", "\n")])
-def test_an_empty_document_is_refused(sections: tuple[str, ...]) -> None:
+def test_a_conversation_about_an_empty_document_is_refused(sections: tuple[str, ...]) -> None:
     with pytest.raises(UserError, match="the document 'tea' is empty"):
         Document("tea", sections)
 

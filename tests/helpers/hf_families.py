@@ -78,6 +78,39 @@ def speaking(memory: InfiniteMemory) -> InfiniteMemory:
     return memory
 
 
+def assert_rows_are_streams(memory: InfiniteMemory) -> None:
+    """Padded on either side, cut anywhere, reset and picked, a row reads as it would alone."""
+    tokens = prompt(3, 41)
+    lengths = [[5, 8, 0], [12, 3, 17], [1, 20, 2], [9, 4, 22]]
+    generator = torch.Generator().manual_seed(0)
+    state, begin = None, [0, 0, 0]
+    found: list[list[torch.Tensor]] = [[], [], []]
+    with torch.no_grad():
+        for segment in lengths:
+            width = max(segment) + 2
+            mask = torch.stack([torch.randperm(width, generator=generator) < n for n in segment])
+            fed = torch.full((3, width), 7)
+            for row, (start, count) in enumerate(zip(begin, segment, strict=True)):
+                fed[row, mask[row]] = tokens[row, start : start + count]
+            out = memory(fed, state, mask)
+            state = out.state
+            for row in range(3):
+                found[row].append(out.logits[row, mask[row]])
+            begin = [start + count for start, count in zip(begin, segment, strict=True)]
+        assert state.count.tolist() == begin
+        alone = [memory(tokens[row : row + 1, : begin[row]]) for row in range(3)]
+        for row in range(3):
+            torch.testing.assert_close(
+                torch.cat(found[row]), alone[row].logits[0], atol=1e-4, rtol=1e-4
+            )
+        more = prompt(2, 19, seed=4)
+        after = memory(more, state.select([2, 0]).reset([1])).logits
+        torch.testing.assert_close(
+            after[:1], memory(more[:1], alone[2].state).logits, atol=1e-4, rtol=1e-4
+        )
+        torch.testing.assert_close(after[1:], memory(more[1:]).logits, atol=1e-4, rtol=1e-4)
+
+
 def save_whole(
     folder: Path,
     words: str = "the kettle sang on the stove",

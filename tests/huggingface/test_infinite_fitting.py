@@ -14,7 +14,7 @@ from hf_families import WORDS, build, prompt, speaking
 
 import mnemoscope as ms
 from mnemoscope.huggingface.infinite.fitting import MemoryWorth
-from mnemoscope.huggingface.infinite.streams import lanes, stretches
+from mnemoscope.huggingface.infinite.streams import stretches
 
 
 def test_only_the_memory_learns_or_all() -> None:
@@ -63,7 +63,7 @@ def test_what_signals_ask_for_is_a_mean_over_tokens() -> None:
 
 def test_the_worth_of_a_past_has_its_controls() -> None:
     memory = ms.attach(build("gpt2"), "infinite", **OPTIONS)
-    streams = lanes(torch.randint(3, WORDS, (101,)), 3)
+    streams = torch.randint(3, WORDS, (3, 33))
     worth = memory.worth(streams)
     assert worth.own.shape == worth.none.shape == worth.other.shape == (3, 3, 7)
     # What has learnt nothing says nothing, whoever's past it is.
@@ -165,7 +165,7 @@ def test_texts_are_taken_as_they_come() -> None:
     text = "the kettle sang on the stove while rain ran down the dark window" * 4
     ids = Letters().encode(text)
     memory = ms.attach(build("llama", layers=1), "infinite", tokenizer=Letters(), **OPTIONS)
-    streams = lanes(ids, 8)
+    streams = torch.tensor(ids[: len(ids) // 8 * 8]).view(8, -1)
     whole = memory.fit(streams, steps=3, silent=True)
     assert len(whole) == 3
     for given in (text, [text], {"one": text}, ids, torch.tensor(ids), streams.tolist()):

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from hf_families import FAMILIES, WORDS, build, prompt, speaking
+from hf_families import FAMILIES, WORDS, assert_rows_are_streams, build, prompt, speaking
 from hf_families import LONG_TERM as OPTIONS
-from torch import Tensor
 
 import mnemoscope as ms
 from mnemoscope.activations.attention_inputs import capture_attention_inputs
@@ -51,37 +50,8 @@ def test_segments_of_any_length_are_one_stream(family: str, cached: int) -> None
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("options", [{"mem_len": 3}, {"sticky": True}])
 def test_every_row_is_a_stream_of_its_own(family: str, options: dict[str, Any]) -> None:
-    """Padded on either side, cut anywhere, reset and picked, a row reads as it would alone."""
     memory = speaking(ms.attach(build(family), "infinite", **options, **OPTIONS))
-    tokens = prompt(3, 41)
-    lengths = [[5, 8, 0], [12, 3, 17], [1, 20, 2], [9, 4, 22]]
-    generator = torch.Generator().manual_seed(0)
-    state, begin = None, [0, 0, 0]
-    found: list[list[Tensor]] = [[], [], []]
-    with torch.no_grad():
-        for segment in lengths:
-            width = max(segment) + 2
-            mask = torch.stack([torch.randperm(width, generator=generator) < n for n in segment])
-            fed = torch.full((3, width), 7)
-            for row, (start, count) in enumerate(zip(begin, segment, strict=True)):
-                fed[row, mask[row]] = tokens[row, start : start + count]
-            out = memory(fed, state, mask)
-            state = out.state
-            for row in range(3):
-                found[row].append(out.logits[row, mask[row]])
-            begin = [start + count for start, count in zip(begin, segment, strict=True)]
-        assert state.count.tolist() == begin
-        alone = [memory(tokens[row : row + 1, : begin[row]]) for row in range(3)]
-        for row in range(3):
-            torch.testing.assert_close(
-                torch.cat(found[row]), alone[row].logits[0], atol=1e-4, rtol=1e-4
-            )
-        more = prompt(2, 19, seed=4)
-        after = memory(more, state.select([2, 0]).reset([1])).logits
-        torch.testing.assert_close(
-            after[:1], memory(more[:1], alone[2].state).logits, atol=1e-4, rtol=1e-4
-        )
-        torch.testing.assert_close(after[1:], memory(more[1:]).logits, atol=1e-4, rtol=1e-4)
+    assert_rows_are_streams(memory)
 
 
 def test_padding_changes_no_gradient() -> None:

@@ -239,7 +239,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", LENSES)
-def test_a_result_goes_to_json_and_back(name: str, seen: dict[str, Result]) -> None:
+def test_a_result_of_a_lens_goes_to_json_and_back(name: str, seen: dict[str, Result]) -> None:
     plain = json.loads(json.dumps(to_plain(seen[name])))
     again: Any = from_plain(find("lens", name).Result, plain)
     assert same(seen[name], again)

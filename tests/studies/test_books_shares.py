@@ -31,11 +31,9 @@ from mnemoscope.studies.books.result import (
     BooksTrial,
     Examined,
     ReadPassage,
-    Tried,
-    TriedRate,
-    best_rate,
 )
 from mnemoscope.studies.books.study import VARIANTS, Books
+from mnemoscope.studies.rates import Tried, TriedRate, best_rate
 from mnemoscope.studies.sizes import count
 from mnemoscope.studies.study import Diverged, label
 from mnemoscope.training.run import Run

@@ -5,6 +5,7 @@ import pytest
 from mnemoscope.core.registry import MEMORIES, find
 from mnemoscope.memories.infinite.config import Infinite
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
+from mnemoscope.studies.dialogue.study import DialogueStudy
 from mnemoscope.studies.trials import training_of
 from mnemoscope.training.config import Training
 
@@ -47,6 +48,14 @@ def test_who_cannot_take_part_is_told_why(name: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         check_contenders(("gru", name), ("sticky",))
     check_contenders(("gru", "sticky", "their.module:Memory"), ("sticky",))
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_any_memory_takes_part_in_dialogue_by_its_own_name(name: str) -> None:
+    study = DialogueStudy.make(memories=name)
+    config = study.configs((name,))[name]
+    assert isinstance(config, find("memory", name))
+    assert study.trial(name, config, 1e-3, 0).config.memory == name
 
 
 def test_a_trial_is_evaluated_at_its_end_unless_it_is_told_otherwise() -> None:

@@ -266,7 +266,9 @@ def test_a_small_study_runs_to_its_page(finished: tuple[Path, ms.api.Published])
     assert max(parameters) < 1.1 * min(parameters)
 
 
-def test_the_result_goes_to_json_and_back(finished: tuple[Path, ms.api.Published]) -> None:
+def test_a_result_of_dialogue_goes_to_json_and_back(
+    finished: tuple[Path, ms.api.Published],
+) -> None:
     result = finished[1].result
     plain = json.loads(json.dumps(to_plain(result)))
     assert from_plain(DialogueResult, plain) == result

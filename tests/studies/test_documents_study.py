@@ -104,7 +104,7 @@ def test_every_question_has_its_section(folder: Path) -> None:
     assert every_on.right == pytest.approx(every_on.wrong, abs=1e-5)
 
 
-def test_the_result_goes_to_json_and_back(folder: Path) -> None:
+def test_a_result_of_documents_goes_to_json_and_back(folder: Path) -> None:
     result = stored(folder)
     again = from_plain(DocumentsResult, json.loads(json.dumps(to_plain(result))))
     assert again == result

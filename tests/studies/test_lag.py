@@ -209,6 +209,8 @@ def test_a_mistake_does_not_block_the_folder_of_a_study(tmp_path: Path) -> None:
     }
     with pytest.raises(UserError, match="did you mean 'gru'"):
         ms.study("lag", out=tmp_path / "a", **{**tiny, "memories": "gruu"})
+    with pytest.raises(UserError, match="'luong' cannot take part: it does not read a stream"):
+        ms.study("lag", out=tmp_path / "a", **{**tiny, "memories": "luong"})
     threads = torch.get_num_threads()
     done = ms.study("lag", out=tmp_path / "a", jobs=1, **tiny)
     assert "nothing was swept" in done.page.read_text()

@@ -15,6 +15,7 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES
 from mnemoscope.data.sorting import Sorting
 from mnemoscope.report.document import Figure, Section, Table
+from mnemoscope.studies.rates import Tried, TriedRate, best_rate
 from mnemoscope.studies.sizes import count
 from mnemoscope.studies.sorting.attention import measure_attention
 from mnemoscope.studies.sorting.contestants import ABLATION
@@ -28,9 +29,6 @@ from mnemoscope.studies.sorting.result import (
     SortingModel,
     SortingResult,
     SortingTrial,
-    Sweep,
-    Swept,
-    best_rate,
 )
 from mnemoscope.studies.sorting.study import SortingStudy
 from mnemoscope.studies.study import Diverged
@@ -269,10 +267,10 @@ def ablated_by_hand() -> SortingResult:
         if one.model == "equal" and isinstance(one.outcome, Examined)
     ]
     swept = (
-        Swept("equal", 3e-3, Sweep(1.5)),
-        Swept("equal", 6e-3, Diverged("nan")),
-        Swept("gate", 3e-3, Sweep(1.7)),
-        Swept("gate", 6e-3, Sweep(1.6)),
+        TriedRate("equal", 3e-3, Tried(1.5)),
+        TriedRate("equal", 6e-3, Diverged("nan")),
+        TriedRate("gate", 3e-3, Tried(1.7)),
+        TriedRate("gate", 6e-3, Tried(1.6)),
     )
     return replace(
         result, models=models, trials=tuple(trials), swept=swept, steps=9, sweep_steps=4,
@@ -282,10 +280,10 @@ def ablated_by_hand() -> SortingResult:
 
 def test_the_page_says_how_it_was_trained_and_what_an_option_is_worth() -> None:
     result = ablated_by_hand()
-    assert [best_rate(result.swept, name) for name in ("equal", "gate", "lstm")] == [
+    assert [best_rate(result.swept, name, 1.0) for name in ("equal", "gate", "lstm")] == [
         3e-3,
         6e-3,
-        None,
+        1.0,
     ]
     assert from_plain(SortingResult, json.loads(json.dumps(to_plain(result)))) == result
     sections = page(result)

@@ -93,7 +93,7 @@ def parts(result: TranslationResult, section: str) -> list[str | Figure | Table]
     return next(list(one.parts) for one in page(result) if one.title == section)
 
 
-def test_a_result_goes_to_json_and_back():
+def test_a_result_of_translation_goes_to_json_and_back():
     for result in (made(), made(dependence=None, corpus="pairs.tsv", cross_attention={})):
         again = from_plain(TranslationResult, json.loads(json.dumps(to_plain(result))))
         assert again == result

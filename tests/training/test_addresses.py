@@ -22,7 +22,7 @@ def test_weights_moments_and_memories_of_a_checkpoint(tmp_path: Path) -> None:
     run = train(RunConfig.of("text", "gru", options), tmp_path / "run", silent=True)
     found = checkpoint.newest(run.checkpoints)
     assert found is not None
-    memory = found.memories[0]
+    memory = found.states[0]
     assert memory is not None
     read = [*found.model.values(), *found.optimizer.values(), *(one for _, one in memory.tensors())]
     assert len(read) > 10

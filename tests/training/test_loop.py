@@ -138,7 +138,7 @@ def test_a_text_begins_anew_with_an_empty_memory(small: Make, tmp_path: Path) ->
 def test_a_memory_does_not_outgrow_the_text(small: Make, tmp_path: Path) -> None:
     config = small("text", "transformer", segment=60, steps=24, checkpoint_every=23, keep=3)
     run = train(config, tmp_path / "run")
-    (memory,) = checkpoint.load(run.checkpoints / "step-00000023").memories
+    (memory,) = checkpoint.load(run.checkpoints / "step-00000023").states
     assert memory is not None
     keys = dict(memory.tensors())["layers.0.keys"]
     assert keys.shape[2] <= len(config.task.tokens("train")) // 4  # type: ignore[attr-defined]

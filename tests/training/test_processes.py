@@ -87,7 +87,7 @@ def test_two_processes_train_as_one(
     damaged = checkpoints[-1] / "memory-1-0.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
 
-    with pytest.raises(ProcessMismatchError, match=r"memories of 2 processes, this run has 1: res"):
+    with pytest.raises(ProcessMismatchError, match=r"states of 2 processes, this run has 1: res"):
         resume(folder)
     assert Run.open(folder).model() is not None
 

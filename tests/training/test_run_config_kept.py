@@ -174,7 +174,7 @@ def test_weights_of_an_older_version_that_do_not_fit_are_explained(run: Path) ->
 def test_memories_of_other_parts_are_explained(stopped: Path) -> None:
     make_old(stopped, {})
     change(stopped, "accumulate: 1", "accumulate: 2")
-    assert "the memories of 1 parts, config.yaml wants 2" in str(complaint(lambda: resume(stopped)))
+    assert "the states of 1 parts, config.yaml wants 2" in str(complaint(lambda: resume(stopped)))
 
 
 def test_the_device_may_change(stopped: Path) -> None:

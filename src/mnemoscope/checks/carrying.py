@@ -13,9 +13,9 @@ from torch import Tensor
 
 from mnemoscope.checks.difference import compared
 from mnemoscope.checks.examination import Examination, Outcome, attempted
-from mnemoscope.checks.leaves import cloned, leaves, mapped, nbytes, tensors
 from mnemoscope.checks.subject import CallSubject, NotAskedError, Subject
 from mnemoscope.fresh_process import Case, check_in_fresh_process
+from mnemoscope.memories.leaves import cloned, leaves, mapped, nbytes, tensors
 from mnemoscope.memories.state import read_tensors, write_tensors
 
 # Tokens read after a state to see whether a part of it matters, and how many more where a part

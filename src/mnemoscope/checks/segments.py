@@ -6,8 +6,8 @@ import torch
 
 from mnemoscope.checks.difference import compared, spread
 from mnemoscope.checks.examination import Examination, Outcome
-from mnemoscope.checks.leaves import tensors
 from mnemoscope.checks.subject import NotAskedError, TransformersSubject
+from mnemoscope.memories.leaves import tensors
 
 # A state whose absence changes less than so many tolerances is not used.
 USED = 10

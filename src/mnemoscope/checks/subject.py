@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mnemoscope.checks.leaves import cloned, leaves, mapped, tensors
 from mnemoscope.checks.promises import Need
 from mnemoscope.huggingface import blocks
 from mnemoscope.huggingface.stream import ARGUMENTS
+from mnemoscope.memories.leaves import cloned, leaves, mapped, tensors
 from mnemoscope.memories.state import State
 
 Logits = tuple[Tensor, Any]

@@ -10,10 +10,9 @@ Shapes: B rows, T tokens, V words.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ from torch import Tensor, nn
 from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface import blocks as parts
 from mnemoscope.huggingface.documents.memory import DocumentMemory
+from mnemoscope.memories.leaves import leaves, mapped
 from mnemoscope.memories.state import State, StreamState
 from mnemoscope.models.model import Output
 
@@ -163,7 +163,13 @@ class HuggingFaceStream(nn.Module):
             # A clone, because models write into their caches and a state never changes.
             values[path] = (leaf[0] if path in held.shared else leaf).clone().to(device)
         values |= {path: values[source] for path, source in self._copies.items()}
-        return _filled(self._template, "", values)
+
+        def put(path: str, leaf: Any) -> Any:
+            if path not in values:
+                return leaf
+            return values[path] if isinstance(leaf, Tensor) else int(values[path])
+
+        return mapped(self._template, put)
 
     def _fits(self, held: HuggingFaceState) -> bool:
         """Whether leaves are those of this model's cache: in kind, axes and width of vectors."""
@@ -226,49 +232,6 @@ def position_limit(model: Any) -> int | None:
         if name.endswith(("wpe", "embed_positions")) and isinstance(module, nn.Embedding):
             return int(model.config.max_position_embeddings)
     return None
-
-
-def _inside(value: Any) -> dict[str, Any] | None:
-    """What a container or an object of `transformers` holds by name; None for a leaf."""
-    if isinstance(value, dict):
-        return {str(key): item for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return {str(index): item for index, item in enumerate(value)}
-    theirs = type(value).__module__.startswith("transformers.") and not isinstance(value, nn.Module)
-    if theirs and hasattr(value, "__dict__") and not hasattr(value, "model_type"):
-        return dict(vars(value))
-    return None
-
-
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every tensor and number in a cache under its dotted path."""
-    inside = _inside(value)
-    if inside is not None:
-        for name, item in inside.items():
-            yield from leaves(item, f"{path}.{name}" if path else name)
-    elif isinstance(value, Tensor) or (isinstance(value, int) and not isinstance(value, bool)):
-        yield path, value
-
-
-def _filled(template: Any, path: str, values: dict[str, Any]) -> Any:
-    """A copy of a cache with other values at some of its leaves."""
-    if path in values:
-        value = values[path]
-        return value if isinstance(template, Tensor) else int(value)
-    inside = _inside(template)
-    if inside is None:
-        return template
-    new = {
-        name: _filled(item, f"{path}.{name}" if path else name, values)
-        for name, item in inside.items()
-    }
-    if isinstance(template, dict):
-        return dict(zip(template, new.values(), strict=True))
-    if isinstance(template, list | tuple):
-        return type(template)(new.values())
-    made = copy.copy(template)
-    vars(made).update(new)
-    return made
 
 
 def _same(left: Any, right: Any) -> bool:

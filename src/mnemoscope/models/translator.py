@@ -78,10 +78,10 @@ class Translator:
             rows = todo[first : first + batch]
             state = self.model.encode(*pad([ids[row] for row in rows], self.device))
             most = [2 * len(ids[row]) + 10 for row in rows]
-            heard = search(
+            beams = search(
                 self.model, state, most, end=self.target.size, beam=beam, penalty=penalty
             )
-            for row, hypotheses in zip(rows, heard, strict=True):
+            for row, hypotheses in zip(rows, beams, strict=True):
                 found[row] = [
                     Said(decode(self.target, one.tokens), one.score, one.log_probability)
                     for one in hypotheses[:best]

@@ -41,7 +41,7 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 class ProcessMismatchError(UserError):
-    """A run that carries memories continues only with as many processes as it had."""
+    """A run that carries states continues only with as many processes as it had."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Checkpoint:
     step: int
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
-    memories: list[State | None] = field(default_factory=list)
+    states: list[State | None] = field(default_factory=list)
     config: dict[str, Any] | None = None
     decays: list[str] | None = None
 
@@ -71,7 +71,7 @@ def save(
 ) -> Path:
     """Write a checkpoint below ``root`` and drop all but the newest ``keep``.
 
-    Process 0 writes what all share; every process writes its own memories. ``wait`` holds until
+    Process 0 writes what all share; every process writes its own states. ``wait`` holds until
     all processes have come that far; ``again`` is the command that continues the run.
     """
     folder = root / f"step-{checkpoint.step:08d}"
@@ -81,9 +81,9 @@ def save(
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
         wait()
-        for part, memory in enumerate(checkpoint.memories):
-            if memory is not None:
-                memory.save(partial / f"memory-{rank}-{part}.safetensors")
+        for part, state in enumerate(checkpoint.states):
+            if state is not None:
+                state.save(partial / f"memory-{rank}-{part}.safetensors")
         if rank == 0:
             write_tensors(partial / "model.safetensors", checkpoint.model, {})
             named = {} if checkpoint.decays is None else {DECAYS: "\n".join(checkpoint.decays)}
@@ -94,7 +94,7 @@ def save(
                 "format": FORMAT,
                 "step": checkpoint.step,
                 "processes": processes,
-                "parts": len(checkpoint.memories),
+                "parts": len(checkpoint.states),
                 "files": {file.name: _digest(file) for file in partial.iterdir()},
             }
             if checkpoint.config is not None:
@@ -149,17 +149,17 @@ def load(folder: Path, rank: int = 0, processes: int | None = None) -> Checkpoin
     carried = [name for name in facts["files"] if name.startswith("memory-")]
     if carried and processes not in (None, facts["processes"]):
         raise ProcessMismatchError(
-            f"{folder} holds the memories of {facts['processes']} processes, this run has "
+            f"{folder} holds the states of {facts['processes']} processes, this run has "
             f"{processes}: resume with as many processes as before"
         )
-    memories: list[State | None] = []
+    states: list[State | None] = []
     for part in range(facts["parts"]):
         name = f"memory-{rank}-{part}.safetensors"
-        memories.append(State.load(folder / name) if name in carried else None)
+        states.append(State.load(folder / name) if name in carried else None)
     model, _ = read_tensors(folder / "model.safetensors")
     optimizer, named = read_tensors(folder / "optimizer.safetensors")
     decays = named[DECAYS].split("\n") if DECAYS in named else None
-    return Checkpoint(facts["step"], model, optimizer, memories, facts.get("config"), decays)
+    return Checkpoint(facts["step"], model, optimizer, states, facts.get("config"), decays)
 
 
 def recorded(root: Path) -> tuple[int, dict[str, Any], Path] | None:

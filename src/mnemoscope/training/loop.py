@@ -54,18 +54,18 @@ def train(
     config.check()
     if model is not None and model.config != config.model:
         raise UserError(f"the run wants a model of {config.model!r}, given was {model.config!r}")
-    team = _join(config.training)
+    accelerator = _join(config.training)
     run = Run(Path(out), config)
     # A model too large for this machine shows before there is a folder.
     begun = run.fresh() if model is None else model
     # One process makes the folder; to the others it would look like somebody else's.
-    if team.is_main_process:
+    if accelerator.is_main_process:
         Run.create(out, config, model)
-    team.wait_for_everyone()
+    accelerator.wait_for_everyone()
     if model is not None:
         # Read back from the folder: every process must begin alike.
         begun.load_state_dict(run.untrained().state_dict())
-    return _Trainer(run, begun, team, silent, moments).go(None)
+    return _Trainer(run, begun, accelerator, silent, moments).go(None)
 
 
 def resume(folder: str | Path, silent: bool = False, moments: Collection[int] = ()) -> Run:
@@ -74,10 +74,10 @@ def resume(folder: str | Path, silent: bool = False, moments: Collection[int] = 
     if run.finished:
         run.final()  # is it?
         return run
-    team = _join(run.config.training)
-    found = run.newest(team.process_index, team.num_processes)
+    accelerator = _join(run.config.training)
+    found = run.newest(accelerator.process_index, accelerator.num_processes)
     run.check_text()
-    return _Trainer(run, run.untrained(), team, silent, moments).go(found)
+    return _Trainer(run, run.untrained(), accelerator, silent, moments).go(found)
 
 
 def step_seconds(config: RunConfig, clock: Callable[[], float] = time.perf_counter) -> float:
@@ -106,13 +106,13 @@ def step_seconds(config: RunConfig, clock: Callable[[], float] = time.perf_count
 
 def _join(settings: Training) -> Any:
     """Find the other processes, among which a batch must divide evenly."""
-    team = machine.join(settings.device)
-    if settings.batch % (team.num_processes * settings.accumulate):
+    accelerator = machine.join(settings.device)
+    if settings.batch % (accelerator.num_processes * settings.accumulate):
         raise UserError(
-            f"batch {settings.batch} does not divide into {team.num_processes} processes × "
+            f"batch {settings.batch} does not divide into {accelerator.num_processes} processes × "
             f"{settings.accumulate} parts"
         )
-    return team
+    return accelerator
 
 
 class _Trainer:
@@ -122,12 +122,12 @@ class _Trainer:
         self,
         run: Run,
         model: SequenceModel,
-        team: Any,
+        accelerator: Any,
         silent: bool,
         moments: Collection[int] = (),
     ) -> None:
         self.run, self.config, self.settings = run, run.config, run.config.training
-        self.accelerator = team
+        self.accelerator = accelerator
         self.rank: int = self.accelerator.process_index
         self.processes: int = self.accelerator.num_processes
         self.device: torch.device = self.accelerator.device
@@ -141,7 +141,7 @@ class _Trainer:
         self.moments = frozenset(moments)
         self.decays = decaying(self.model)
         self.optimizer = make_optimizer(self.model, self.settings)
-        self.memories: list[StreamState | None] = [None] * self.settings.accumulate
+        self.states: list[StreamState | None] = [None] * self.settings.accumulate
         self.pending: list[tuple[int, Tensor, Tensor]] = []  # step, losses, norm of the gradient
         self.silent = silent or self.rank > 0
         self.shown = float("nan")
@@ -208,16 +208,16 @@ class _Trainer:
                 f"the checkpoint of step {start.step} in {self.run.checkpoints} is not of the "
                 f"model in config.yaml: {error}"
             ) from error
-        if len(start.memories) != len(self.memories):
+        if len(start.states) != len(self.states):
             raise UserError(
-                f"the checkpoint of step {start.step} in {self.run.checkpoints} holds the memories "
-                f"of {len(start.memories)} parts, config.yaml wants {len(self.memories)}: put "
+                f"the checkpoint of step {start.step} in {self.run.checkpoints} holds the states "
+                f"of {len(start.states)} parts, config.yaml wants {len(self.states)}: put "
                 "accumulate back"
             )
-        for part, memory in enumerate(start.memories):
-            if memory is not None:
-                assert isinstance(memory, StreamState)
-                self.memories[part] = memory.to(self.device)
+        for part, state in enumerate(start.states):
+            if state is not None:
+                assert isinstance(state, StreamState)
+                self.states[part] = state.to(self.device)
         if self.rank == 0:
             self.run.rewind(start.step)
         return start.step
@@ -269,8 +269,8 @@ class _Trainer:
             if not len(batch.tokens):  # long sentences come in small batches
                 continue
             # Each process sees a share of the questions; gradients are averaged over processes.
-            share, self.memories[part] = self._read(
-                batch, self.memories[part], questions / self.processes
+            share, self.states[part] = self._read(
+                batch, self.states[part], questions / self.processes
             )
             loss += share
         self._average_gradients()
@@ -279,54 +279,54 @@ class _Trainer:
         self.pending.append((step + 1, loss, norm))
 
     def _read(
-        self, batch: Batch, memory: StreamState | None, questions: float
+        self, batch: Batch, state: StreamState | None, questions: float
     ) -> tuple[Tensor, StreamState | None]:
-        """Read a batch segment by segment, with a backward pass every ``horizon`` segments."""
+        """Read a batch segment by segment, with a backward pass every ``tbptt`` segments."""
         settings, carries = self.settings, self.config.task.carries
         tokens = torch.from_numpy(batch.tokens).to(self.device)
         targets = torch.from_numpy(batch.targets).to(self.device)
-        # A memory in which every row starts anew is dropped, or attention's would grow for ever.
+        # A state in which every row starts anew is dropped, or attention's would grow for ever.
         if not carries or batch.starts.all():
-            memory = None
-        elif memory is not None and batch.starts.any():
-            memory = memory.reset(torch.from_numpy(batch.starts))
+            state = None
+        elif state is not None and batch.starts.any():
+            state = state.reset(torch.from_numpy(batch.starts))
 
         length = self.config.segment if carries else settings.segment or tokens.shape[1]
         total = torch.zeros(2, device=self.device)
         for begin in range(0, tokens.shape[1], length * settings.tbptt):
             end = min(begin + length * settings.tbptt, tokens.shape[1])
-            # A stretch without questions only fills the memory: nothing to learn from it here.
+            # A stretch without questions only fills the state: nothing to learn from it here.
             asked = bool((batch.targets[:, begin:end] != NO_QUESTION).any())
             loss, extra = torch.zeros(2, device=self.device).unbind()
             with torch.set_grad_enabled(asked), machine.autocast(self.device, settings.precision):
                 if batch.source is not None:
-                    memory = encode(self.model, batch.source)
+                    state = encode(self.model, batch.source)
                 for left in range(begin, end, length):
                     here = slice(left, min(left + length, end))
                     here_asked = int((batch.targets[:, here] != NO_QUESTION).sum())
                     if not here_asked:
-                        memory = self.model.prefill(tokens[:, here], memory)
+                        state = self.model.prefill(tokens[:, here], state)
                         continue
-                    out, asked_of = self._answers(tokens[:, here], memory, targets[:, here])
-                    memory = out.state
+                    out, asked_of = self._answers(tokens[:, here], state, targets[:, here])
+                    state = out.state
                     loss = loss + self._loss(out.logits, asked_of)
                     # What memories ask for is a mean: it counts by the questions it came with.
                     extra = extra + here_asked * sum(out.losses.values(), loss.new_zeros(()))
             if asked:
                 torch.autograd.backward((loss + extra) / questions)
                 total += torch.stack((loss, extra)).detach() / questions
-            assert memory is not None
-            memory = memory.detach()
-        return total, memory if carries else None
+            assert state is not None
+            state = state.detach()
+        return total, state if carries else None
 
     def _answers(
-        self, tokens: Tensor, memory: StreamState | None, targets: Tensor
+        self, tokens: Tensor, state: StreamState | None, targets: Tensor
     ) -> tuple[Output, Tensor]:
         """What the model says of tokens (B, T), and what it should have said where it answers."""
         if self.reads_out_asked:
             asked = targets != NO_QUESTION
-            return self.reader(tokens, memory, asked=asked), targets[asked][None]
-        out = self.reader(tokens, memory)
+            return self.reader(tokens, state, asked=asked), targets[asked][None]
+        out = self.reader(tokens, state)
         # A model that reads out last answers there only.
         return out, targets[:, -out.logits.shape[1] :]
 
@@ -417,7 +417,7 @@ class _Trainer:
             step,
             dict(self.model.state_dict()),
             checkpoint.pack(self.optimizer),
-            list(self.memories),
+            list(self.states),
             self.config.plain(),
             self.decays,
         )

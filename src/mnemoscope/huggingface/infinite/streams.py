@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from mnemoscope.core.errors import UserError
 from mnemoscope.huggingface.texts import PER_TOKEN, Texts, first_ids, listed, token_ids
 
 if TYPE_CHECKING:
@@ -41,19 +40,6 @@ class Stretch:
     targets: Tensor
     starts: Tensor
     places: tuple[tuple[int, int], ...]
-
-
-def lanes(tokens: Any, rows: int) -> Tensor:
-    """Cut one long text into ``rows`` streams of equal length, (R, T)."""
-    ids = torch.as_tensor(tokens)
-    if ids.dim() != 1 or rows < 1:
-        raise UserError(f"one text is cut into streams, not {tuple(ids.shape)} into {rows}")
-    if len(ids) < 2 * rows:
-        raise UserError(
-            f"the text has {len(ids)} tokens, too few to be read as {rows} streams: give a longer "
-            "one, or lower rows"
-        )
-    return ids[: len(ids) // rows * rows].view(rows, -1).long()
 
 
 def learnt_from(

@@ -22,7 +22,8 @@ from mnemoscope.memories.state import State
 from mnemoscope.memories.transformer_xl.state import LayerInputs, LayerState
 from mnemoscope.models.model import SequenceModel, StreamState
 from mnemoscope.studies.books.passages import PROBE, Passage, cut, cut_for_rates, lengths, stretch
-from mnemoscope.studies.books.result import Examined, Grid, Tried
+from mnemoscope.studies.books.result import Examined, Grid
+from mnemoscope.studies.rates import Tried
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from mnemoscope.report.document import Cell, Section, Table
 from mnemoscope.studies.books.losses import Losses
-from mnemoscope.studies.books.result import best_rate
 from mnemoscope.studies.findings import listed
+from mnemoscope.studies.rates import best_rate
 
 
 def rates_tried(losses: Losses) -> list[Section]:

@@ -14,10 +14,8 @@ from mnemoscope.studies.books.result import (
     BooksResult,
     BooksTrial,
     Examined,
-    Tried,
-    TriedRate,
-    best_rate,
 )
+from mnemoscope.studies.rates import Tried, TriedRate, best_rate
 from mnemoscope.studies.trials import Trial, run_trials
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from mnemoscope.core.config import DISTINCT, Increasing
 from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.data.copy import Copy
 from mnemoscope.memories.config import ModelConfig
+from mnemoscope.studies.contenders import check_contenders
 from mnemoscope.studies.lag.page import page
 from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
 from mnemoscope.studies.study import Device, Diverged, Steps, Study
@@ -65,6 +66,7 @@ class Lag(Study):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
+        check_contenders(self.memories, ())
         if self.tested[0] > self.trained:
             raise ValueError(f"none of the waits tested is within trained={self.trained}")
         return self

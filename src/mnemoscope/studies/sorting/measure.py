@@ -12,9 +12,10 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.data.sorting import Sorting
 from mnemoscope.models.generation import generate
 from mnemoscope.models.model import SequenceModel
+from mnemoscope.studies.rates import Tried
 from mnemoscope.studies.sorting.attention import measure_attention
 from mnemoscope.studies.sorting.oracles import TEST_SEED
-from mnemoscope.studies.sorting.result import ROWS, Examined, Sweep
+from mnemoscope.studies.sorting.result import ROWS, Examined
 from mnemoscope.training.evaluate import evaluate
 from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
@@ -46,9 +47,9 @@ def examine(folder: Path, lengths: Sequence[int], episodes: int, segment: int) -
     )
 
 
-def examine_sweep(folder: Path) -> Sweep:
+def examine_sweep(folder: Path) -> Tried:
     """What a training that tried a rate came to, on the held-out streams of its own seed."""
-    return Sweep(Run.open(folder).valid_loss)
+    return Tried(Run.open(folder).valid_loss)
 
 
 def free_running(

@@ -17,14 +17,14 @@ def chance(symbols: int) -> float:
     return sum(1 / left for left in range(1, symbols + 1)) / symbols
 
 
-def in_sight(task: Sorting, cached: int, segment: int) -> list[int]:
+def in_sight(task: Sorting, mem_len: int, segment: int) -> list[int]:
     """How many of the last tokens of the stream attention over a cache takes in, answer by answer.
 
-    A segment attends to itself and to the ``cached`` tokens before it. A stream that ends with a
+    A segment attends to itself and to the ``mem_len`` tokens before it. A stream that ends with a
     segment leaves the cache alone, one that ends inside a segment the beginning of that as well.
     """
     begins = [(task.length + answer) // segment * segment for answer in range(task.symbols)]
-    return [min(task.length, max(0, task.length - begin + cached)) for begin in begins]
+    return [min(task.length, max(0, task.length - begin + mem_len)) for begin in begins]
 
 
 def counting_oracle(task: Sorting, tokens: Sequence[int], episodes: int) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from mnemoscope.core.arrays import Floats
+from mnemoscope.studies.rates import TriedRate
 from mnemoscope.studies.sentences import spread
 from mnemoscope.studies.study import Diverged
 
@@ -53,33 +53,6 @@ class Examined:
     attention: Attention | None
     seconds: float
     afar: Attention | None = None
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """What a training that tried a rate came to: its loss on held-out streams."""
-
-    loss: float
-
-
-@dataclass(frozen=True)
-class Swept:
-    """A rate that was tried for a model, and how that ended."""
-
-    model: str
-    lr: float
-    outcome: Sweep | Diverged
-
-    @property
-    def loss(self) -> float:
-        """On held-out streams; of one that diverged infinite."""
-        return self.outcome.loss if isinstance(self.outcome, Sweep) else float("inf")
-
-
-def best_rate(swept: Sequence[Swept], model: str) -> float | None:
-    """The rate with the lowest loss, None where nothing was swept."""
-    tried = [one for one in swept if one.model == model]
-    return min(tried, key=lambda one: one.loss).lr if tried else None
 
 
 @dataclass(frozen=True)
@@ -131,7 +104,7 @@ class SortingResult:
     models: dict[str, SortingModel]
     trials: tuple[SortingTrial, ...]
     windows: tuple[int, ...] = ()
-    swept: tuple[Swept, ...] = ()
+    swept: tuple[TriedRate, ...] = ()
     steps: int = 0
     sweep_steps: int = 0
     curriculum: tuple[int, ...] = ()

@@ -19,6 +19,7 @@ from mnemoscope.core.registry import MEMORY_NAMES, find
 from mnemoscope.data.sorting import Sorting as Task
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options
+from mnemoscope.studies.rates import Tried, TriedRate, best_rate
 from mnemoscope.studies.sorting.contestants import ABLATION, VARIANTS
 from mnemoscope.studies.sorting.oracles import chance, counting_oracle, in_sight
 from mnemoscope.studies.sorting.page import page as sorting_page
@@ -27,9 +28,6 @@ from mnemoscope.studies.sorting.result import (
     SortingModel,
     SortingResult,
     SortingTrial,
-    Sweep,
-    Swept,
-    best_rate,
 )
 from mnemoscope.studies.study import Device, ShapedStudy, Steps, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
@@ -144,14 +142,14 @@ class SortingStudy(ShapedStudy):
         ]
         rates = self.learning_rates
         finals = [self._trial(*one, rates[0]) for one in plan]
-        swept: tuple[Swept, ...] = ()
+        swept: tuple[TriedRate, ...] = ()
         if len(rates) > 1:
             tries = [(name, rate) for name in self.memories for rate in rates]
             found = run_trials(
                 [self._sweep_trial(*one) for one in tries], folder / "runs", examine_sweep, jobs,
-                "sorting, choosing rates", kind=Sweep, later=finals,
+                "sorting, choosing rates", kind=Tried, later=finals,
             )  # fmt: skip
-            swept = tuple(Swept(*one, seen) for one, seen in zip(tries, found, strict=True))
+            swept = tuple(TriedRate(*one, seen) for one, seen in zip(tries, found, strict=True))
         result = self._begun(swept)
         finals = [self._trial(*one, result.models[one[0]].lr or rates[0]) for one in plan]
         ask = partial(examine, lengths=self.tested, episodes=self.episodes, segment=self.segment)
@@ -163,7 +161,7 @@ class SortingStudy(ShapedStudy):
         )
         return replace(result, trials=tuple(trials))
 
-    def _begun(self, swept: tuple[Swept, ...]) -> SortingResult:
+    def _begun(self, swept: tuple[TriedRate, ...]) -> SortingResult:
         """The result before any training that is reported."""
         from mnemoscope.studies.sizes import count, state_bytes
 
@@ -184,7 +182,7 @@ class SortingStudy(ShapedStudy):
                     count(config),
                     state_bytes(config, most, self.segment),
                     self._own_counting(config),
-                    best_rate(swept, name) or self.learning_rates[0],
+                    best_rate(swept, name, self.learning_rates[0]),
                     VARIANTS[name].knob if name in VARIANTS else "",
                 )
                 for name, config in configs.items()
@@ -253,15 +251,15 @@ class SortingStudy(ShapedStudy):
         """The task at every length tested."""
         return [Task.make(symbols=self.symbols, length=length) for length in self.tested]
 
-    def _counting(self, cached: int) -> tuple[float, ...]:
+    def _counting(self, mem_len: int) -> tuple[float, ...]:
         """Accuracy at every length of one who counts what a cache of so many tokens takes in."""
-        sights = [(task, in_sight(task, cached, self.segment)) for task in self._tasks]
+        sights = [(task, in_sight(task, mem_len, self.segment)) for task in self._tasks]
         return tuple(counting_oracle(task, tokens, COUNTED) for task, tokens in sights)
 
     def _own_counting(self, config: ModelConfig) -> tuple[float, ...]:
         """The same for a model's own cache; nothing for one that has none."""
-        cached = getattr(config, "mem_len", None)
-        return () if cached is None else self._counting(cached)
+        mem_len = getattr(config, "mem_len", None)
+        return () if mem_len is None else self._counting(mem_len)
 
 
 def _home(name: str) -> str:
