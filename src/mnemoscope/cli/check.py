@@ -16,17 +16,15 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
-from mnemoscope.checks.page import Check
-from mnemoscope.checks.promises import PROMISES
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import Options, Trust, examples, pairs, within
-from mnemoscope.core.data import to_plain
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import MEMORIES, find
 from mnemoscope.core.trust import trusting
 from mnemoscope.huggingface.saving import check_destination
 
 if TYPE_CHECKING:
+    from mnemoscope.checks.page import Check
     from mnemoscope.checks.result import CheckResult, Row
 
 MOST_JOBS = 256
@@ -81,6 +79,8 @@ def check(
     document
         Which of its documents a document memory uses.
     """
+    from mnemoscope.checks.page import Check
+
     chosen = Check.make(tokens=tokens, seed=seed)
     within("jobs", jobs, 1, MOST_JOBS)
     names = _named(only)
@@ -109,6 +109,8 @@ def _named(only: str | None) -> list[str] | None:
     """The promises that are meant; some have a comma in their names, ``left padded, ids``."""
     if only is None:
         return None
+    from mnemoscope.checks.promises import PROMISES
+
     names = [word.strip() for word in only.replace(", ids", "; ids").split(",")]
     names = [name.replace("; ids", ", ids") for name in names]
     for name in names:
@@ -162,6 +164,8 @@ def _all(
 
 def _shown(result: CheckResult, as_json: bool) -> None:
     if as_json:
+        from mnemoscope.core.data import to_plain
+
         sys.stdout.write(json.dumps(to_plain(result)) + "\n")
         return
     sys.stdout.write(result.text() + "\n")

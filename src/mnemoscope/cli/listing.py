@@ -13,7 +13,6 @@ from mnemoscope.cli.options import examples, show_options
 from mnemoscope.core.aliases import canonical
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.registry import KINDS, find, options_of
-from mnemoscope.studies.engines.engine import ENGINES, kind_of
 
 PLURALS = {
     "memories": "memory",
@@ -69,6 +68,8 @@ def list_names(name: str | None = None, /) -> None:
 
         return show_options(console, name, "how any model is trained", Training)
     if name == "engines":
+        from mnemoscope.studies.engines.engine import ENGINES, kind_of
+
         for one in ENGINES:
             kind_of_engine = kind_of(one)
             line = (kind_of_engine.__doc__ or "").partition("\n")[0]

@@ -10,7 +10,6 @@ from rich.markup import escape
 from mnemoscope.cli.app import app
 from mnemoscope.cli.options import Options, examples, pairs
 from mnemoscope.core.errors import UserError
-from mnemoscope.studies.engines.engine import named
 
 
 @app.command(
@@ -45,6 +44,9 @@ def doctor(
     if engine is None and (given or out is not None):
         first = next(iter(given), "out").replace("_", "-")
         raise UserError(f"--{first} is no option without an engine: name one with --engine")
+    # An engine that does not exist is told before torch is imported.
+    from mnemoscope.studies.engines.engine import named
+
     chosen = None if engine is None else named(engine, given)
     from mnemoscope.doctor import examine, try_engine
 

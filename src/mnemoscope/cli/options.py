@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
@@ -12,8 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from mnemoscope.core.aliases import renamed
-from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError, suggestion
+
+if TYPE_CHECKING:
+    from mnemoscope.core.config import Config
 
 # ``--name value`` pairs that belong to a task, a model, a memory, a training or a study.
 Options = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]

@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from mnemoscope.core.aliases import renamed
+from mnemoscope.core.aliases import canonical, renamed
 from mnemoscope.core.errors import UserError, shown, suggestion
 
 # The longest path a system takes; no name is longer.
@@ -37,6 +37,17 @@ def _all_different(items: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
 
 # For a tuple whose items stand side by side: ``memories: Annotated[tuple[str, ...], DISTINCT]``.
 DISTINCT = AfterValidator(_all_different)
+
+
+def _registered_all(kind: str) -> AfterValidator:
+    def check(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if names is None else tuple(canonical(kind, name) for name in names)
+
+    return AfterValidator(check)
+
+
+# For options that name several: ``memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT]``.
+MEMORY_NAMES, TRANSLATOR_NAMES = _registered_all("memory"), _registered_all("translator")
 
 
 def _increasing(numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import Any
-
-from pydantic import AfterValidator
+from typing import TYPE_CHECKING, Any
 
 from mnemoscope.core.aliases import canonical
-from mnemoscope.core.config import Config
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.core.trust import check_trusted
+
+if TYPE_CHECKING:
+    from mnemoscope.core.config import Config
 
 
 @dataclass(frozen=True)
@@ -249,6 +249,8 @@ def find(kind: str, name: str) -> Any:
         raise UserError(
             f"cannot load {kind} {name!r} from {path!r}: {type(error).__name__}: {error}"
         ) from error
+    from mnemoscope.core.config import Config
+
     config = getattr(found, "Options", None) if kind == "lens" else found
     if not (isinstance(config, type) and issubclass(config, Config)):
         base = "mnemoscope.lenses.lens.Lens" if kind == "lens" else "Config"
@@ -267,17 +269,6 @@ def options_of(kind: str, name: str) -> type[Config]:
         found = find(kind, name)
         options = found.Options if kind == "lens" else found
     return options
-
-
-def _registered_all(kind: str) -> AfterValidator:
-    def check(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return None if names is None else tuple(canonical(kind, name) for name in names)
-
-    return AfterValidator(check)
-
-
-# For options that name several: ``memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT]``.
-MEMORY_NAMES, TRANSLATOR_NAMES = _registered_all("memory"), _registered_all("translator")
 
 
 def load(path: str) -> Any:

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.core.config import DISTINCT
+from mnemoscope.core.config import DISTINCT, MEMORY_NAMES
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.registry import MEMORY_NAMES, find
+from mnemoscope.core.registry import find
 from mnemoscope.data.documents import read_documents
 from mnemoscope.data.text import Text
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit

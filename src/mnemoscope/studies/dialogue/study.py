@@ -17,8 +17,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from mnemoscope.core.arrays import Floats
-from mnemoscope.core.config import DISTINCT
-from mnemoscope.core.registry import MEMORY_NAMES, find
+from mnemoscope.core.config import DISTINCT, MEMORY_NAMES
+from mnemoscope.core.registry import find
 from mnemoscope.data.batch import NO_QUESTION
 from mnemoscope.data.dialogue.script import TURNS, Written, check_against_window
 from mnemoscope.data.dialogue.task import Control

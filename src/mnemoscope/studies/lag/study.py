@@ -15,8 +15,8 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from mnemoscope.core.config import DISTINCT, Increasing
-from mnemoscope.core.registry import MEMORY_NAMES, find
+from mnemoscope.core.config import DISTINCT, MEMORY_NAMES, Increasing
+from mnemoscope.core.registry import find
 from mnemoscope.data.copy import Copy
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.contenders import check_contenders

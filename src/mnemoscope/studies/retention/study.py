@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.core.config import DISTINCT, Increasing
+from mnemoscope.core.config import DISTINCT, MEMORY_NAMES, Increasing
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.registry import MEMORY_NAMES
 from mnemoscope.data.recall import Keys, Recall, Values
 from mnemoscope.lenses.retention.episodes import RetentionOptions, curve_points
 from mnemoscope.studies.contenders import check_contenders

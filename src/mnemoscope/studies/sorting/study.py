@@ -14,8 +14,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from mnemoscope.core.config import DISTINCT, Increasing
-from mnemoscope.core.registry import MEMORY_NAMES, find
+from mnemoscope.core.config import DISTINCT, MEMORY_NAMES, Increasing
+from mnemoscope.core.registry import find
 from mnemoscope.data.sorting import Sorting as Task
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.contenders import carrying, check_contenders, known_options

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mnemoscope.core.config import DISTINCT, Increasing
+from mnemoscope.core.config import DISTINCT, TRANSLATOR_NAMES, Increasing
 from mnemoscope.core.errors import UserError
-from mnemoscope.core.registry import MEMORIES, TRANSLATOR_NAMES, find
+from mnemoscope.core.registry import MEMORIES, find
 from mnemoscope.data.translation import Translation
 from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.pairs import PairsStudy
