@@ -6,6 +6,7 @@ import numpy as np
 
 from mnemoscope.report.document import Cell, Section, Table
 from mnemoscope.studies.dialogue.recovered import Recovered
+from mnemoscope.studies.dialogue.result import DialogueResult
 from mnemoscope.studies.sentences import best_rates, mean_or_none
 from mnemoscope.studies.study import Diverged
 
@@ -61,7 +62,21 @@ def training_section(found: Recovered) -> Section:
         rows,
         "Nats per token on the valid part, first seed.",
     )
-    return Section("How they were trained", [words, table])
+    return Section("How they were trained", [*_running_text(result), words, table])
+
+
+def _running_text(result: DialogueResult) -> list[str]:
+    """What was read before conversations."""
+    if not result.warmed:
+        return []
+    losses = [one.valid for one in result.warmed.values()]
+    other = f" and {result.texts}" if result.texts else ""
+    return [
+        f"Before conversations every model read running text for {result.warm_steps} steps, the "
+        f"documents to train on{other}, with every seed anew; floor and ceiling begin with the "
+        f"same weights. Held-out pieces then cost {min(losses):.2f} to {max(losses):.2f} nats per "
+        "token."
+    ]
 
 
 def sizes_section(found: Recovered) -> Section:
