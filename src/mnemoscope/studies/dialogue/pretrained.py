@@ -21,7 +21,7 @@ from mnemoscope.activations.streams.infinite_stream import InfinitePageStream
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.dialogue.conversation import Conversation, another_document
-from mnemoscope.data.dialogue.corpus import divided, read_conversations
+from mnemoscope.data.dialogue.corpus import divided, read_conversations, recognise
 from mnemoscope.data.dialogue.script import (
     TURNS,
     Script,
@@ -150,6 +150,7 @@ def measure_pretrained(study: DialogueStudy, folder: Path) -> DialogueResult:
     _, tokenizer = base(study.model or "")
     return DialogueResult(
         source=Path(study.source or "").name,
+        corpus=recognise(study.source or ""),
         **study.some("window", "vectors", "least_gain"),
         seeds=1,
         chance=None,

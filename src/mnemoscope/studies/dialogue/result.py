@@ -18,6 +18,7 @@ class Replies:
 
     how      greedy or sampled
     count    replies
+    stems    whether METEOR matches stems too, not exact words alone as in older results
     """
 
     how: str
@@ -27,6 +28,7 @@ class Replies:
     rouge_l: float
     meteor: float
     bleu: float
+    stems: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,7 @@ class DialogueResult:
     pretrained  the model that read with memories that need no training; empty = all were trained
     warm_steps  steps on running text before conversations: documents, and what ``texts`` names
     warmed      what came of them, by the name of the run
+    corpus      the format of the source, such as cmu_dog; empty where that is not known
     """
 
     source: str
@@ -171,4 +174,5 @@ class DialogueResult:
     pretrained: str = ""
     warm_steps: int = 0
     texts: str = ""
+    corpus: str = ""
     warmed: dict[str, Warmed] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.core.registry import MEMORY_NAMES, find
+from mnemoscope.data.dialogue.corpus import recognise
 from mnemoscope.data.dialogue.script import check_against_window
 from mnemoscope.data.dialogue.task import Control
 from mnemoscope.data.dialogue.task import Dialogue as Task
@@ -35,6 +36,7 @@ from mnemoscope.studies.dialogue.contestants import (
 )
 from mnemoscope.studies.dialogue.facts import shown_conversation, unigram
 from mnemoscope.studies.dialogue.groups import Groups
+from mnemoscope.studies.dialogue.metrics import require_scorers
 from mnemoscope.studies.dialogue.page import page as dialogue_page
 from mnemoscope.studies.dialogue.result import (
     DialogueModel,
@@ -245,6 +247,8 @@ class DialogueStudy(ShapedStudy):
             from mnemoscope.studies.dialogue.pretrained import measure_pretrained
 
             return measure_pretrained(self, folder)
+        if self.source and self.spoken:
+            require_scorers()
         task = self.task()
         held = task.conversations("test", self.conversations, seed=TEST_SEED)
         written = task.written(held, "own")
@@ -261,6 +265,7 @@ class DialogueStudy(ShapedStudy):
             seen, rates = seen | more, rates | others
         return DialogueResult(
             source=Path(self.source).name if self.source else "",
+            corpus=recognise(self.source) if self.source else "",
             **self.some("window", "vectors", "least_gain", "seeds"),
             chance=task.majority,
             unigram=unigram(task, written),
