@@ -17,18 +17,11 @@ from mnemoscope.core.arrays import Ints
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
 from mnemoscope.data.dialogue.conversation import Conversation, Document, another_document
-from mnemoscope.data.dialogue.corpus import divided, read_conversations
 from mnemoscope.data.dialogue.made_up import MadeUpOptions
-from mnemoscope.data.dialogue.script import (
-    NONE,
-    Script,
-    Written,
-    common_words,
-    marked_script,
-    write,
-)
-from mnemoscope.data.dialogue.tokens import by_bpe, by_word
-from mnemoscope.data.vocabulary import SMALLEST_BPE, Merges, Vocabulary
+from mnemoscope.data.dialogue.pieces import pieces
+from mnemoscope.data.dialogue.prepared import Prepared, made_up, prepared
+from mnemoscope.data.dialogue.script import NONE, Script, Written, write
+from mnemoscope.data.vocabulary import SMALLEST_BPE, Vocabulary
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +47,8 @@ class Dialogue(MadeUpOptions, Task):
 
     A source is parted as it says itself, or else by document; a conversation that is in a part
     held out is left out of training. BPE learns from the part to train on. Documents longer than
-    ``document_tokens`` lose their end, turns beyond ``conversation_tokens`` are left out.
+    ``document_tokens`` lose their end, turns beyond ``conversation_tokens`` are left out. With
+    ``piece`` rows are pieces of running text instead, in the same tokens: see `pieces`.
     """
 
     source: str | None = Field(
@@ -78,6 +72,16 @@ class Dialogue(MadeUpOptions, Task):
         0.1, gt=0, lt=0.5, description="share of documents for each part that a source lacks"
     )
 
+    piece: int | None = Field(
+        None,
+        ge=2,
+        description="of a source: read its documents in pieces of so many tokens, all learnt, in "
+        "place of conversations",
+    )
+    texts: str | None = Field(
+        None, description="with piece: a file or folder of text that is read too"
+    )
+
     @model_validator(mode="after")
     def _made_up_or_read(self) -> Self:
         fields = MadeUpOptions.model_fields
@@ -86,6 +90,10 @@ class Dialogue(MadeUpOptions, Task):
             raise ValueError(
                 f"{changed[0]} belongs to the made-up corpus: leave it out, or the source"
             )
+        if self.source is None and self.piece is not None:
+            raise ValueError("piece belongs to a source: name one, or leave it out")
+        if self.texts is not None and self.piece is None:
+            raise ValueError("texts are read in pieces: give piece, or leave them out")
         return self
 
     @property
@@ -112,6 +120,9 @@ class Dialogue(MadeUpOptions, Task):
             return None
         words = corpus.vocabulary.decode(np.arange(corpus.vocabulary.size))
         digest = hashlib.blake2b(words.encode(), digest_size=16)
+        if self.piece is not None:
+            digest.update(b"".join(rows.tobytes() for rows in _pieces(self).values()))
+            return digest.hexdigest()
         for part in corpus.filled:
             for row in _part(self, part)[1]:
                 digest.update(row.ids.tobytes())
@@ -124,7 +135,9 @@ class Dialogue(MadeUpOptions, Task):
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest conversation with its document."""
+        """Tokens of the longest conversation with its document, or of a piece."""
+        if self.piece is not None:
+            return self.piece
         if self.source is None:
             whole = self.document != "none"
             return (self.made_up_length if whole else self.made_up_turns_length) - 1
@@ -167,7 +180,12 @@ class Dialogue(MadeUpOptions, Task):
     def batch(
         self, step: int, size: int, *, seed: int, split: Split = "train", length: int = 128
     ) -> Batch:
-        """Return ``size`` conversations: drawn at random to train on, else in turn."""
+        """Return ``size`` conversations or pieces: drawn at random to train on, else in turn."""
+        if self.piece is not None:
+            read = _pieces(self)[split]
+            drawn = self.choose(len(read), step, size, seed, split)
+            chosen = read[drawn].astype(np.int64)
+            return Batch.episodes(chosen[:, :-1], chosen[:, 1:])
         if self.source is None:
             # One more than there are rows, so that the last one has another one's document too.
             drawn = self.make_up(size + 1, self.generator(step, seed, split))
@@ -208,39 +226,6 @@ class Dialogue(MadeUpOptions, Task):
 
 
 @dataclass(frozen=True)
-class _Corpus:
-    """All conversations of a source in parts, none of what is made up, and how they are written."""
-
-    script: Script
-    common: frozenset[str]
-    vocabulary: Merges | None
-    lexicon: tuple[str, ...]
-    parts: dict[Split, list[Conversation]]
-
-    @property
-    def size(self) -> int:
-        """How many ids are text; marks come after them."""
-        return len(self.lexicon) if self.vocabulary is None else self.vocabulary.size
-
-    @property
-    def filled(self) -> list[Split]:
-        """The parts that there are; few documents leave none for a test."""
-        return [part for part, conversations in self.parts.items() if conversations]
-
-    @property
-    def marks(self) -> dict[int, str]:
-        """Marks as they are shown."""
-        speakers = {one[0]: f"{i + 1}>" for i, one in enumerate(self.script.speakers)}
-        return {self.script.end[0]: "∎", self.script.section[0]: "§", **speakers}
-
-    def decode(self, ids: list[int]) -> str:
-        """The text of ids without marks."""
-        if self.vocabulary is None:
-            return " ".join(self.lexicon[token] for token in ids)
-        return self.vocabulary.decode(np.array(ids))
-
-
-@dataclass(frozen=True)
 class _Row:
     """What batches need of a conversation, small enough to keep all of them."""
 
@@ -257,21 +242,19 @@ def _row(written: Written) -> _Row:
 
 # A config is frozen, so it can stand for its corpus; a few suffice, as corpora may be large.
 @lru_cache(maxsize=4)
-def _corpus(task: Dialogue) -> _Corpus:
+def _corpus(task: Dialogue) -> Prepared:
     if task.source is None:
-        lexicon = task.made_up_lexicon
-        script = marked_script(by_word(lexicon), len(lexicon), 2, scores_end=False)
-        return _Corpus(script, frozenset(), None, lexicon, {})
-    parts = divided(read_conversations(task.source), task.held_out)
-    train = parts["train"]
-    documents = dict.fromkeys(one.document for part in parts.values() for one in part)
-    known = dict.fromkeys(one.document for one in train)
-    texts = [section for document in known for section in document.sections]
-    texts += [turn.text for one in train for turn in one.turns]
-    vocabulary = Merges.learn("\n".join(f" {text}" for text in texts), task.vocabulary_size)
-    speakers = max(len(one.speakers) for part in parts.values() for one in part)
-    script = marked_script(by_bpe(vocabulary), vocabulary.size, speakers, scores_end=True)
-    return _Corpus(script, common_words(documents), vocabulary, (), parts)
+        return made_up(task.made_up_lexicon)
+    return prepared(task.source, task.held_out, task.vocabulary_size)
+
+
+@lru_cache(maxsize=2)
+def _pieces(task: Dialogue) -> dict[Split, Ints]:
+    corpus = _corpus(task)
+    assert corpus.vocabulary is not None
+    assert task.piece is not None
+    documents = dict.fromkeys(one.document for one in corpus.parts["train"])
+    return pieces(documents, task.texts, corpus.vocabulary, corpus.script.section, task.piece)
 
 
 @lru_cache(maxsize=16)

@@ -1,21 +1,36 @@
 """How like two replies are, as the field counts it: F1, ROUGE-1 and -L, METEOR, BLEU.
 
-BLEU is sacreBLEU's. The others are a few lines each, by their definitions: the libraries that have
-them bring downloads of their own.
+BLEU is sacreBLEU's, ROUGE that of rouge-score (without stems), METEOR that of NLTK, with stems and
+without synonyms: WordNet would have to be downloaded, and scores would depend on who has it. F1 is
+a few lines by its definition; no library of that size has it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from mnemoscope.core.errors import UserError
 from mnemoscope.studies.dialogue.result import Replies
 
 _ARTICLES = {"a", "an", "the"}
 _WORD = re.compile(r"\w+")
+
+
+def require_scorers() -> None:
+    """Say what to install before anything is trained, if replies could not be scored after it."""
+    try:
+        import nltk  # noqa: F401
+        import rouge_score  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"replies are scored by {error.name}: pip install 'mnemoscope[scores]', or let none be "
+            "given with spoken=0"
+        ) from error
 
 
 def split_words(text: str) -> list[str]:
@@ -26,63 +41,37 @@ def split_words(text: str) -> list[str]:
 def f1(said: str, meant: str) -> float:
     """Harmonic mean of precision and recall over words, articles left out (Rajpurkar 2016)."""
     ours, theirs = ([w for w in split_words(text) if w not in _ARTICLES] for text in (said, meant))
-    return _harmonic(_common(ours, theirs), len(ours), len(theirs))
+    common = (Counter(ours) & Counter(theirs)).total()
+    return 2 * common / (len(ours) + len(theirs)) if common else 0.0
 
 
-def rouge_1(said: str, meant: str) -> float:
-    """The same over all words (Lin 2004)."""
-    ours, theirs = split_words(said), split_words(meant)
-    return _harmonic(_common(ours, theirs), len(ours), len(theirs))
+def rouge(said: str, meant: str) -> tuple[float, float]:
+    """ROUGE-1 and ROUGE-L (Lin 2004), F-measures."""
+    from rouge_score.rouge_scorer import RougeScorer
 
-
-def rouge_l(said: str, meant: str) -> float:
-    """The same over the longest common subsequence (Lin 2004)."""
-    ours, theirs = split_words(said), split_words(meant)
-    row = [0] * (len(theirs) + 1)
-    for word in ours:
-        before = row
-        row = [0]
-        for place, other in enumerate(theirs):
-            row.append(before[place] + 1 if word == other else max(before[place + 1], row[place]))
-    return _harmonic(row[-1], len(ours), len(theirs))
+    found = RougeScorer(["rouge1", "rougeL"]).score(meant, said)
+    return float(found["rouge1"].fmeasure), float(found["rougeL"].fmeasure)
 
 
 def meteor(said: str, meant: str) -> float:
-    """METEOR with exact matches alone, no stems and synonyms (Banerjee 2005).
+    """METEOR (Banerjee 2005) by words and stems."""
+    from nltk.translate.meteor_score import single_meteor_score
 
-    Words are matched from left to right, each with the next of its kind; the fewer pieces the
-    matches form, the smaller the penalty.
-    """
-    ours, theirs = split_words(said), split_words(meant)
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(theirs):
-        places.setdefault(word, []).append(place)
-    matched = [(at, places[w].pop(0)) for at, w in enumerate(ours) if places.get(w)]
-    if not matched:
-        return 0.0
-    precision, recall = len(matched) / len(ours), len(matched) / len(theirs)
-    mean = 10 * precision * recall / (recall + 9 * precision)
-    after = {(at + 1, place + 1) for at, place in matched}
-    pieces = sum(match not in after for match in matched)
-    return mean * (1 - 0.5 * (pieces / len(matched)) ** 3)
+    return float(single_meteor_score(split_words(meant), split_words(said), wordnet=_NoSynonyms()))
 
 
 def compare(how: str, said: Sequence[str], meant: Sequence[str]) -> Replies:
     """Score all replies: means, and BLEU of the whole."""
     from sacrebleu.metrics.bleu import BLEU
 
-    def mean(score: Callable[[str, str], float]) -> float:
-        return float(np.mean([score(*pair) for pair in zip(said, meant, strict=True)]))
-
+    pairs = [*zip(said, meant, strict=True)]
+    rows = np.array([(f1(*pair), *rouge(*pair), meteor(*pair)) for pair in pairs])
     bleu = BLEU(tokenize="13a").corpus_score(list(said), [list(meant)])
-    return Replies(
-        how, len(said), mean(f1), mean(rouge_1), mean(rouge_l), mean(meteor), float(bleu.score)
-    )
+    return Replies(how, len(said), *rows.mean(0).tolist(), float(bleu.score), stems=True)
 
 
-def _common(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    return (Counter(ours) & Counter(theirs)).total()
+class _NoSynonyms:
+    """In the place of WordNet: no word has another one of its sense."""
 
-
-def _harmonic(common: int, ours: int, theirs: int) -> float:
-    return 2 * common / (ours + theirs) if common else 0.0
+    def synsets(self, word: str) -> list[Any]:
+        return []

@@ -15,11 +15,8 @@ from mnemoscope.studies.dialogue.recovered_page import (
     shares_figure,
 )
 from mnemoscope.studies.dialogue.result import DialogueResult
-from mnemoscope.studies.dialogue.training_page import (
-    sizes_section,
-    spoken_section,
-    training_section,
-)
+from mnemoscope.studies.dialogue.spoken_page import spoken_section
+from mnemoscope.studies.dialogue.training_page import sizes_section, training_section
 from mnemoscope.studies.findings import lead
 
 

@@ -21,7 +21,7 @@ from mnemoscope.activations.streams.infinite_stream import InfinitePageStream
 from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.dialogue.conversation import Conversation, another_document
-from mnemoscope.data.dialogue.corpus import divided, read_conversations
+from mnemoscope.data.dialogue.corpus import divided, read_conversations, recognise
 from mnemoscope.data.dialogue.script import (
     TURNS,
     Script,
@@ -39,6 +39,7 @@ from mnemoscope.huggingface.tokenizers import beginning, spanning_encoder
 from mnemoscope.huggingface.untrained import SINKS, Untrained, untrained
 from mnemoscope.studies.dialogue.attended import WATCHED, attended
 from mnemoscope.studies.dialogue.contestants import CEILING, FLOOR, LABELS, UNTRAINED
+from mnemoscope.studies.dialogue.facts import shown_conversation
 from mnemoscope.studies.dialogue.groups import KINDS, Groups
 from mnemoscope.studies.dialogue.result import (
     Attended,
@@ -133,8 +134,6 @@ def _corpus(study: DialogueStudy) -> _Corpus:
 
 def measure_pretrained(study: DialogueStudy, folder: Path) -> DialogueResult:
     """Floor and ceiling read; if there is something to recover, then all contestants."""
-    from mnemoscope.studies.dialogue.study import shown_conversation
-
     corpus = _corpus(study)
     written = corpus.written["own"]
     warnings = check_against_window(written, study.window)
@@ -151,6 +150,7 @@ def measure_pretrained(study: DialogueStudy, folder: Path) -> DialogueResult:
     _, tokenizer = base(study.model or "")
     return DialogueResult(
         source=Path(study.source or "").name,
+        corpus=recognise(study.source or ""),
         **study.some("window", "vectors", "least_gain"),
         seeds=1,
         chance=None,

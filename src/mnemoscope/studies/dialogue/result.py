@@ -5,7 +5,7 @@ Shapes: C conversations of the test, G groups of tokens (see `groups`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mnemoscope.studies.study import Diverged
 
@@ -18,6 +18,7 @@ class Replies:
 
     how      greedy or sampled
     count    replies
+    stems    whether METEOR matches stems too, not exact words alone as in older results
     """
 
     how: str
@@ -27,6 +28,7 @@ class Replies:
     rouge_l: float
     meteor: float
     bleu: float
+    stems: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,14 @@ class Examined:
     shown: Grid = ()
     replies: tuple[Replies, ...] = ()
     attended: Attended | None = None
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """Running text read before conversations: loss per token on pieces that were held out."""
+
+    valid: float
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -142,6 +152,9 @@ class DialogueResult:
     groups      (G,) names
     trials      of all rates tried; ``models`` says which rate counts
     pretrained  the model that read with memories that need no training; empty = all were trained
+    warm_steps  steps on running text before conversations: documents, and what ``texts`` names
+    warmed      what came of them, by the name of the run
+    corpus      the format of the source, such as cmu_dog; empty where that is not known
     """
 
     source: str
@@ -159,3 +172,7 @@ class DialogueResult:
     trials: tuple[DialogueTrial, ...]
     shown: tuple[ShownConversation, ...] = ()
     pretrained: str = ""
+    warm_steps: int = 0
+    texts: str = ""
+    corpus: str = ""
+    warmed: dict[str, Warmed] = field(default_factory=dict)

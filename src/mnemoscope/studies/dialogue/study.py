@@ -8,7 +8,8 @@ ceiling, and every memory lies somewhere between: its share of what can be recov
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -16,11 +17,10 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from mnemoscope.core.arrays import Floats
 from mnemoscope.core.config import DISTINCT, MEMORY_NAMES
 from mnemoscope.core.registry import find
-from mnemoscope.data.batch import NO_QUESTION
-from mnemoscope.data.dialogue.script import TURNS, Written, check_against_window
+from mnemoscope.data.dialogue.corpus import recognise
+from mnemoscope.data.dialogue.script import check_against_window
 from mnemoscope.data.dialogue.task import Control
 from mnemoscope.data.dialogue.task import Dialogue as Task
 from mnemoscope.memories.config import ModelConfig, check_heads
@@ -34,14 +34,16 @@ from mnemoscope.studies.dialogue.contestants import (
     Variant,
     variants,
 )
+from mnemoscope.studies.dialogue.facts import shown_conversation, unigram
 from mnemoscope.studies.dialogue.groups import Groups
+from mnemoscope.studies.dialogue.metrics import require_scorers
 from mnemoscope.studies.dialogue.page import page as dialogue_page
 from mnemoscope.studies.dialogue.result import (
     DialogueModel,
     DialogueResult,
     DialogueTrial,
     Examined,
-    ShownConversation,
+    Warmed,
 )
 from mnemoscope.studies.study import Device, Diverged, ShapedStudy, Steps, label
 from mnemoscope.studies.trials import Trial, run_trials, sweep_then_seeds, training_of
@@ -51,8 +53,6 @@ from mnemoscope.training.config import RunConfig
 CONTROLS: tuple[Control, ...] = ("own", "none", "another")
 # The test's own seed: its conversations are none of those that are trained or validated on.
 TEST_SEED = 1
-# Batches on which the trivial predictor counts how often words are said.
-COUNTED = 64
 
 Seen = dict[tuple[str, float, int], Examined | Diverged]
 
@@ -70,7 +70,7 @@ class DialogueStudy(ShapedStudy):
         "corpus": {
             "width": 160, "layers": 4, "heads": 8, "window": 128, "vectors": 128, "tbptt": 4,
             "steps": 4000, "batch": 16, "warmup": 200, "learning_rates": (3e-4, 1e-3, 3e-3),
-            "dropout": 0.1, "conversations": None,
+            "dropout": 0.1, "conversations": None, "warm_steps": 1000,
         },
     }  # fmt: skip
 
@@ -119,6 +119,14 @@ class DialogueStudy(ShapedStudy):
     steps: Steps = 400
     batch: int = Field(32, ge=1, description="conversations per step")
     warmup: int = Field(30, ge=0, description="steps over which the learning rate rises")
+    warm_steps: int = Field(
+        0, ge=0, description="steps on running text first: the documents to train on, and texts"
+    )
+    texts: str | None = Field(
+        None, description="a file or folder of text for these steps, beside the documents"
+    )
+    piece: int = Field(256, ge=2, description="tokens of a row of running text")
+    warm_rate: float = Field(1e-3, gt=0, description="highest learning rate on running text")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of activations dropped in training")
     learning_rates: Annotated[tuple[float, ...], DISTINCT] = Field(
         (3e-3, 1e-2), min_length=1, description="tried for every contestant, chosen on valid"
@@ -144,6 +152,13 @@ class DialogueStudy(ShapedStudy):
         check_heads(self.width, self.heads, "rotary")
         if self.vectors % 2:
             raise ValueError(f"vectors {self.vectors} must be even: half are for the last tokens")
+        if self.texts is not None and not self.warm_steps:
+            raise ValueError("texts are for the steps on running text: give warm_steps too")
+        if self.warm_steps and self.source is None:
+            raise ValueError(
+                "steps on running text need a source, whose documents they read: name one, or set "
+                "warm_steps to 0"
+            )
         self._pretrained_fits()
         return self
 
@@ -154,6 +169,8 @@ class DialogueStudy(ShapedStudy):
             return
         if self.source is None:
             raise ValueError("model and source go together: the model, and what it reads")
+        if self.texts is not None:
+            raise ValueError("texts are to train on, and a pretrained model is not: leave them out")
         if self.window % 2 or self.window < 4 or self.vectors < self.window // 2:
             raise ValueError(
                 f"a pretrained model needs an even window from 4 on and at least half as many "
@@ -230,24 +247,32 @@ class DialogueStudy(ShapedStudy):
             from mnemoscope.studies.dialogue.pretrained import measure_pretrained
 
             return measure_pretrained(self, folder)
+        if self.source and self.spoken:
+            require_scorers()
         task = self.task()
         held = task.conversations("test", self.conversations, seed=TEST_SEED)
         written = task.written(held, "own")
         warnings = check_against_window(written, self.window)
         task.written(held, "another")  # that there are no two documents shows before hours of it
         configs = self.configs((FLOOR, CEILING, *self.memories))
+        warm = self._warmed((FLOOR, CEILING), configs, folder, jobs)
         seen, rates = self._trained((FLOOR, CEILING), configs, folder, jobs, "dialogue, bounds")
         groups = Groups(written)
         stopped = _gain(seen, rates, groups) < self.least_gain
         if not stopped:
+            warm |= self._warmed(self.memories, configs, folder, jobs)
             more, others = self._trained(self.memories, configs, folder, jobs, "dialogue")
             seen, rates = seen | more, rates | others
         return DialogueResult(
             source=Path(self.source).name if self.source else "",
+            corpus=recognise(self.source) if self.source else "",
             **self.some("window", "vectors", "least_gain", "seeds"),
             chance=task.majority,
             unigram=unigram(task, written),
             stopped=stopped,
+            warm_steps=self.warm_steps,
+            texts=Path(self.texts).name if self.texts else "",
+            warmed=warm,
             groups=groups.names,
             conversations=groups.read(held),
             warnings=warnings,
@@ -262,6 +287,14 @@ class DialogueStudy(ShapedStudy):
             ),
         )
 
+    def _warmed(
+        self, names: Sequence[str], configs: dict[str, ModelConfig], folder: Path, jobs: int
+    ) -> dict[str, Warmed]:
+        """Let models read running text first, if that is asked for."""
+        from mnemoscope.studies.dialogue.warm_up import warm_up
+
+        return warm_up(self, names, configs, folder / "runs", jobs) if self.warm_steps else {}
+
     def _trained(
         self,
         names: Sequence[str],
@@ -272,6 +305,7 @@ class DialogueStudy(ShapedStudy):
     ) -> tuple[Seen, dict[str, float]]:
         """Choose every rate on the valid part, and train the other seeds with it."""
         from mnemoscope.studies.dialogue.measure import examine
+        from mnemoscope.studies.dialogue.warm_up import starting
 
         ask = partial(
             examine,
@@ -280,15 +314,22 @@ class DialogueStudy(ShapedStudy):
             spoken=self.spoken if self.source else 0,
         )
 
+        runs = folder / "runs"
+
+        def begun(name: str, rate: float, seed: int) -> Trial:
+            trial = self.trial(name, configs[name], rate, seed)
+            if not self.warm_steps:
+                return trial
+            return replace(trial, start=starting(self, name, configs[name], seed, runs))
+
         def train(trials: list[Trial], later: list[Trial] | None) -> list[Examined | Diverged]:
-            runs = folder / "runs"
             return run_trials(trials, runs, ask, jobs, words, kind=Examined, later=later)
 
         return sweep_then_seeds(
             names,
             self.learning_rates,
             self.seeds,
-            lambda name, rate, seed: self.trial(name, configs[name], rate, seed),
+            begun,
             train,
             lambda one: one.valid if isinstance(one, Examined) else math.inf,
         )
@@ -317,33 +358,3 @@ def _gain(seen: Seen, rates: dict[str, float], groups: Groups) -> float:
         means.append(np.mean(found) if found else np.nan)
     # Of trainings that all diverged nothing is known: continue as if there were nothing to gain.
     return float(np.nan_to_num(means[0] - means[1], nan=-np.inf))
-
-
-def unigram(task: Task, written: Sequence[Written]) -> float:
-    """Loss per token of who knows how often each token is said, counted in training."""
-    counts: Floats = np.ones(task.vocab)
-    for step in range(COUNTED):
-        targets = task.batch(step, 16, seed=0).targets
-        counts += np.bincount(targets[targets != NO_QUESTION], minlength=len(counts))
-    cost = -np.log(counts / counts.sum())
-    return float(np.concatenate([cost[one.ids[one.reply]] for one in written]).mean())
-
-
-def shown_conversation(
-    text_of: Callable[[Sequence[int]], str],
-    sections: tuple[str, ...],
-    speakers: tuple[str, ...],
-    read: Written,
-) -> ShownConversation:
-    """A conversation to read on the page, token by token."""
-    turns = read.part == TURNS
-    text = turns & ~read.mark
-    by_turn = dict(zip(read.turn[turns].tolist(), read.speaker[turns].tolist(), strict=True))
-    return ShownConversation(
-        read.name,
-        sections,
-        tuple(speakers[by_turn[turn]] for turn in sorted(by_turn)),
-        tuple(text_of([token]) for token in read.ids[text].tolist()),
-        tuple(read.turn[text].tolist()),
-        tuple(read.reply[text].tolist()),
-    )

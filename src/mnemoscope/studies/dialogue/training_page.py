@@ -1,39 +1,15 @@
-"""The part of the page of `dialogue` on what models say, their training and their sizes."""
+"""The part of the page of `dialogue` on how models were trained, and their sizes."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from mnemoscope.report.document import Cell, Section, Table
 from mnemoscope.studies.dialogue.recovered import Recovered
+from mnemoscope.studies.dialogue.result import DialogueResult
 from mnemoscope.studies.sentences import best_rates, mean_or_none
 from mnemoscope.studies.study import Diverged
 
 # States whose sizes differ by more than this factor are not called equal.
 EQUAL = 1.1
-
-
-def spoken_section(found: Recovered) -> list[Section]:
-    """How like the true replies those are that models give themselves."""
-    rows: list[list[Cell]] = []
-    for model, label in found.labels.items():
-        for place, first in enumerate(found.trials[model][0].replies):
-            seeds = [one.replies[place] for one in found.trials[model]]
-            scores = [
-                float(np.mean([getattr(one, name) for one in seeds]))
-                for name in ("f1", "rouge_1", "rouge_l", "meteor", "bleu")
-            ]
-            rows.append([label, first.how, first.count, *scores])
-    if not rows:
-        return []
-    words = (
-        "Each model gave one reply in each of some conversations, having read all before it. What "
-        "was really said is one of many good answers, so these scores are low for everybody; they "
-        "are here because the field reports them."
-    )
-    columns = ["model", "replies", "count", "F1", "ROUGE-1", "ROUGE-L", "METEOR (exact)", "BLEU"]
-    caption = "Mean of the seeds. METEOR matches exact words alone; BLEU is sacreBLEU's."
-    return [Section("What they say", [words, Table("Replies", columns, rows, caption)])]
 
 
 def training_section(found: Recovered) -> Section:
@@ -61,7 +37,21 @@ def training_section(found: Recovered) -> Section:
         rows,
         "Nats per token on the valid part, first seed.",
     )
-    return Section("How they were trained", [words, table])
+    return Section("How they were trained", [*_running_text(result), words, table])
+
+
+def _running_text(result: DialogueResult) -> list[str]:
+    """What was read before conversations."""
+    if not result.warmed:
+        return []
+    losses = [one.valid for one in result.warmed.values()]
+    other = f" and {result.texts}" if result.texts else ""
+    return [
+        f"Before conversations every model read running text for {result.warm_steps} steps, the "
+        f"documents to train on{other}, with every seed anew; floor and ceiling begin with the "
+        f"same weights. Held-out pieces then cost {min(losses):.2f} to {max(losses):.2f} nats per "
+        "token."
+    ]
 
 
 def sizes_section(found: Recovered) -> Section:
