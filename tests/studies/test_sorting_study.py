@@ -34,6 +34,8 @@ from mnemoscope.studies.sorting.result import (
 )
 from mnemoscope.studies.sorting.study import SortingStudy
 from mnemoscope.studies.study import Diverged
+from mnemoscope.training.loop import _Trainer
+from mnemoscope.training.machine import join
 from mnemoscope.training.run import Run
 
 CONTENDERS = ("transformer_xl", "compressive", "fixed", "sticky", "equal")
@@ -396,6 +398,40 @@ def test_mistyped_options_of_sorting_are_said_before_anything_runs(
     with pytest.raises(UserError, match=says):
         ms.study("sorting", out=tmp_path / "a", **options)
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("name", sorted({*CONTENDERS, *ABLATION}))
+def test_every_weight_of_a_contender_is_reached_by_the_gradient(name: str) -> None:
+    """Only answers are learnt from: what is done to tokens segments before can be out of reach."""
+    options = {**TINY, "trained": (36,), "curriculum": (), "tested": (16, 36)}
+    study = SortingStudy.preset(memories=(name,), **options)
+    trial = study._trial(name, 36, 0, 1e-3)
+    run = Run(Path(), trial.config)
+    trainer = _Trainer(run, run.fresh(), join("cpu"), silent=True)
+    trainer.step(0)
+    unreached = {
+        weight
+        for weight, value in trainer.model.named_parameters()
+        if value.grad is None or not bool(value.grad.any())
+    }
+    assert unreached == set()
+
+
+def test_gradients_reach_back_at_whatever_length_is_trained() -> None:
+    study = SortingStudy.preset("ablation")
+    for length in (288, 544, 1056, 4000):
+        training = study._trial("gate", length, 0, 1e-3).config.training
+        segments = -(-(length + study.symbols) // study.segment)
+        assert (segments - 1) % training.tbptt >= 1
+        assert study._trial("equal", length, 0, 1e-3).config.training.tbptt == study.tbptt
+
+
+def test_rates_are_tried_on_streams_of_which_something_was_written() -> None:
+    for preset in SortingStudy.presets:
+        study = SortingStudy.preset(preset)
+        task = study._sweep_trial("equal", 1e-3).config.task
+        assert isinstance(task, Sorting)
+        assert task.length > study.segment
 
 
 def test_every_contender_of_every_preset_can_be_built() -> None:

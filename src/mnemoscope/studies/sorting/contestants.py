@@ -21,6 +21,8 @@ class Variant:
     vectors  of its signal, in those that the others carry
     recent   whether it keeps half of its vectors for the last tokens (short-term memory)
     fixed    whether τ is that of the study, instead of equal shares
+    back     segments before the answers through which gradients must flow: what a gate does to
+             tokens has no gradient otherwise
     options  of the memory
     """
 
@@ -29,6 +31,7 @@ class Variant:
     vectors: float = 1
     recent: bool = False
     fixed: bool = False
+    back: int = 0
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -53,7 +56,9 @@ VARIANTS = {
     "tau_90": _turned("τ", "τ = 0.9", contraction=0.9),
     "by_count": _turned("fit", "fit by count", fit="count"),
     "equal_sticky": _turned("sticky", "sticky", sticky=True),
-    "gate": _turned("gate", "gate", gate=True),
+    # Both: what a gate is worth is told apart from what longer gradients are.
+    "back": Variant("gradients one segment back", "tbptt", back=1),
+    "gate": Variant("gate, gradients one segment back", "gate", back=1, options={"gate": True}),
     # σ is drawn to 0.05 with a weight at which it matters; with the paper's 1e-6 nothing changes.
     "kl": _turned("KL", "KL 1e-3", kl=1e-3),
     "sparse": _turned("density", "sparse density", density="sparse"),

@@ -62,10 +62,8 @@ class SortingStudy(ShapedStudy):
     page = staticmethod(sorting_page)
     presets = {
         "prototype": PROTOTYPE,
-        # The rate is what the sweep of the prototype found for equal shares.
         "ablation": {
-            "memories": ABLATION, "tested": (288, 544, 1056, 2080), "learning_rates": (6e-3,),
-            "episodes": 128,
+            "memories": ABLATION, "tested": (288, 544, 1056, 2080), "episodes": 128,
         },
         "paper": {
             "trained": (4000, 8000, 16_000), "tested": (4000, 8000, 16_000), "layers": 3,
@@ -182,8 +180,12 @@ class SortingStudy(ShapedStudy):
         return Trial(f"{_home(name)}-{length}-lr{rate:g}-seed{seed}", config)
 
     def _sweep_trial(self, name: str, rate: float) -> Trial:
-        """A training that tries a rate: shorter, on the last length of the curriculum if any."""
-        length = self.curriculum[-1] if self.curriculum else self.trained[0]
+        """A training that tries a rate: shorter, on the curriculum's last length if any.
+
+        Of a stream within one segment nothing is carried, and it says nothing of a memory.
+        """
+        longer = [one for one in self.curriculum if one > self.segment]
+        length = longer[-1] if longer else self.trained[0]
         config = self._config(name, length, SWEEP_SEED, rate, self.sweep_steps)
         return Trial(f"sweep-{_home(name)}-{length}-lr{rate:g}", config)
 
@@ -196,10 +198,20 @@ class SortingStudy(ShapedStudy):
         )
         training = training_of(
             self, seed=seed, lr=rate, steps=steps, evaluate_every=steps, evaluate_batches=8,
-            checkpoint_every=CHECKPOINT_EVERY,
-            **self.some("segment", "tbptt"),
+            checkpoint_every=CHECKPOINT_EVERY, segment=self.segment,
+            tbptt=self._tbptt(name, length),
         )  # fmt: skip
         return RunConfig("sorting", task, self._memory(name)[0], self._model(name), training)
+
+    def _tbptt(self, name: str, length: int) -> int:
+        """Segments that are learnt from at once, counted from the stream's beginning.
+
+        So many that the last of them reach as far ``back`` from the answers as a variant needs.
+        """
+        back = VARIANTS[name].back if name in VARIANTS else 0
+        before = -(-(length + self.symbols) // self.segment) - 1
+        reaching = (n for n in range(self.tbptt, before + 2) if before % n >= min(back, before))
+        return next(reaching, self.tbptt)
 
     def _model(self, name: str) -> ModelConfig:
         memory, options = self._memory(name)
