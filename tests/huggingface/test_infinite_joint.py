@@ -12,6 +12,7 @@ from hf_families import FAMILIES, assert_rows_are_streams, build, prompt
 
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface.infinite.pasts import exchanged, without
 from mnemoscope.huggingface.infinite.slots import DECAY, SlotPlan, SlotState
 from mnemoscope.memories.state import State
 
@@ -189,6 +190,26 @@ def test_the_worth_of_what_attention_reads_keeps_the_window_before() -> None:
     )
     with pytest.raises(UserError, match="joint has no weights of its own"):
         ms.attach(build("llama"), "infinite", window=8, joint=True).fit([tokens[0].tolist()])
+
+
+def test_another_past_is_that_of_the_signal_too() -> None:
+    """The window before is in the slots, all that is older in the signal alone."""
+    memory = attached(build("llama"), "both")
+    for number in range(len(memory.reading_layers)):
+        torch.nn.init.normal_(memory.reader(number).longterm.out.weight)
+    tokens = prompt(2, 48)
+    state = memory.read(tokens[:, :32])
+    mixed, empty = exchanged(state, 8), without(state, 8, sinks=1)
+    signals = [[layer.signal for layer in one.layers[1:]] for one in (state, mixed, empty)]
+    for own, other, none in zip(*signals, strict=True):
+        assert torch.equal(other.coefficients, own.coefficients.flip(0))
+        assert not bool(none.coefficients.any() or none.count.any())
+    worth = memory.worth(tokens, silent=True)
+    # The slots hold no more than the window before, so nothing but the signal can differ.
+    assert np.abs(worth.own - worth.other)[:, 1:].max() > 1e-3
+    assert np.abs(worth.own - worth.none)[:, 1:].max() > 1e-3
+    same = memory.worth(tokens[[0, 0]], silent=True)
+    np.testing.assert_allclose(same.own, same.other, atol=1e-5)
 
 
 def test_another_way_to_attend_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,8 +12,10 @@ import pytest
 import mnemoscope as ms
 from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
+from mnemoscope.huggingface.config import InfiniteOptions, TransformerXLOptions
 from mnemoscope.report.document import Figure, Table
-from mnemoscope.studies.infinite.labels import LABELS
+from mnemoscope.studies.infinite.contestants import DENSITIES, LearnerName, learners
+from mnemoscope.studies.infinite.labels import LABELS, LEARNT
 from mnemoscope.studies.infinite.page import page
 from mnemoscope.studies.infinite.result import (
     CLASSES,
@@ -35,6 +37,7 @@ SENTENCE = "the kettle sang on the stove and nobody said a word to the old man w
 WORDS = SENTENCE.split()
 SMALL: dict[str, Any] = {"windows": (8, 16), "context": 64, "passages": 2, "vectors": 16}
 SMALL |= {"sizes": (8,), "novel_tokens": 65, "novel_steps": 6}
+SMALL |= {"learners": get_args(LearnerName), "learning_rates": (1e-4, 1e-3)}
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,12 @@ def test_every_contestant_reads_the_novels_and_the_page_says_what_came_of_it(
     assert novels is not None
     read = {one.reader for one in novels.readings}
     assert {Reader(kind, 8) for kind in LABELS} <= read
+    # Every rate was tried; what is reported is one of each.
+    assert {(one.kind, one.lr) for one in novels.tried} == {
+        (kind, rate) for kind in get_args(LearnerName) for rate in (1e-4, 1e-3)
+    }
+    assert all(np.isfinite(one.nats) for one in novels.tried)
+    assert len(novels.readings) == len(read)
     few, upper = Reader("sticky", 8, vectors=8), Reader("sticky", 8, layers="upper third")
     assert {few, upper, Reader("transformer_xl", 16)} <= read
     for reading in novels.readings:
@@ -75,7 +84,27 @@ def test_every_contestant_reads_the_novels_and_the_page_says_what_came_of_it(
         "2 · Whose past?",
         "3 · Which tokens?",
         "4 · What limits it",
+        "5 · What learns",
     ]
+    parts = [part for one in page(again) for part in one.parts]
+    tables = {part.name: part for part in parts if isinstance(part, Table)}
+    assert len(tables["Learning rates of what learns"].rows) == len(get_args(LearnerName))
+    pasts = tables["Own, no and another's past"].rows
+    assert {row[0] for row in pasts} == {LABELS[k] for k in LABELS if k[:5] in ("added", "stick")}
+
+
+def test_every_learner_that_can_be_named_is_known() -> None:
+    names = get_args(LearnerName)
+    assert {*names} == {*DENSITIES, "lora"} == {*LEARNT}
+    known = learners(names, 128, 256, 30)
+    assert known["added_gate"].tbptt == 2
+    assert known["added_everywhere"].options["layers"] is None
+    for name, one in known.items():
+        kind = TransformerXLOptions if name == "lora" else InfiniteOptions
+        options = kind.make(**one.options)
+        # What is carried and what is in the signal are as many vectors as others have.
+        assert options.mem_len == 64
+        assert name == "lora" or options.mem_len + options.basis == 256
 
 
 def test_words_return_only_after_they_left_the_window(world: dict[str, Any]) -> None:

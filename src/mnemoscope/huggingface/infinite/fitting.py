@@ -34,6 +34,10 @@ Floats = NDArray[np.float64]
 RESAMPLED = 1000
 
 
+class DivergedFitError(UserError):
+    """The loss is not finite any more."""
+
+
 @dataclass(frozen=True)
 class Learner:
     """What learns, and the lowest block that it is in."""
@@ -90,7 +94,8 @@ def fit(
                 out.logits.float().flatten(0, 1), one.targets.to(device).flatten()
             )
             if not bool(loss.isfinite()):
-                raise UserError(f"the loss is {float(loss.detach())} at step {step}: lower lr")
+                said = f"the loss is {float(loss.detach())} at step {step}: lower lr"
+                raise DivergedFitError(said)
             # The first window of a text has no past to learn to read.
             if loss.requires_grad and optimizer is not None:
                 optimizer.zero_grad()

@@ -1,12 +1,34 @@
-"""What reads the novels: the window alone, the whole context, and memories in between."""
+"""What reads the novels: the window alone, the whole context, and memories in between.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mnemoscope.huggingface.untrained import Untrained, untrained_options
 from mnemoscope.studies.infinite.result import Reader
+
+# What learns from other novels: densities, each with one thing changed, and a rival without memory.
+DENSITIES: dict[str, dict[str, Any]] = {
+    "added": {},
+    "added_sticky": {"sticky": True},
+    # A weight at which it matters; the published 1e-6 hardly does.
+    "added_kl": {"kl": 1e-3},
+    "added_gate": {"gate": True},
+    "added_everywhere": {"layers": None},
+    # But for widths, which the release fixes for 512 functions.
+    "added_published": {
+        "layers": None, "sticky": True, "gate": True, "kl": 1e-6, "fit": "count",
+        "variance": "clamp", "contraction": 0.5,
+    },
+}  # fmt: skip
+LearnerName = Literal[
+    "added", "added_sticky", "added_kl", "added_gate", "added_everywhere", "added_published", "lora"
+]
 
 
 @dataclass(frozen=True)
@@ -15,19 +37,21 @@ class Contestant:
 
     reader    what the result says of it
     controls  whether it also reads with no past and with another's
+    tbptt     windows that gradients flow back through where it learns
     """
 
     kind: Literal["floor", "ceiling", "infinite", "transformer_xl", "added", "lora"]
     reader: Reader
     options: dict[str, Any] = field(default_factory=dict)
     controls: bool = False
+    tbptt: int = 1
 
 
 def contestants(
-    windows: tuple[int, ...], vectors: int, sizes: tuple[int, ...], layers: int, learn: bool
+    windows: tuple[int, ...], vectors: int, sizes: tuple[int, ...], layers: int
 ) -> dict[str, Contestant]:
     """All of them by name; ``sizes`` are other numbers of vectors that are tried as well."""
-    first, half = windows[0], windows[0] // 2
+    first = windows[0]
     kinds: tuple[Untrained, ...] = ("even", "sticky", "transformer_xl", "compressive", "carried")
     even, sticky, cache, compressive, carried = (
         untrained_options(name, first, vectors) for name in kinds
@@ -63,11 +87,25 @@ def contestants(
         add(f"sticky of {size}", "infinite", "sticky", fewer, vectors=size)
         fewer = {**cache, "mem_len": size}
         add(name, "transformer_xl", "transformer_xl", fewer, vectors=size)
-    if learn:
-        upper = tuple(range(*thirds(layers)["upper third"]))
-        # As large as the others: what is carried, and what is in the signal.
-        add("added", "added", "added", {**carried, "basis": vectors - half, "layers": upper})
-        add("lora", "lora", "lora", carried)
+    return found
+
+
+def learners(names: Sequence[str], window: int, vectors: int, layers: int) -> dict[str, Contestant]:
+    """What learns from other novels, by name: as large a state as the others', and none for LoRA.
+
+    Half a window is carried whole, the rest is a signal that is read by densities and added, as
+    published, in the upper third. LoRA has as many weights there, and what is carried.
+    """
+    carried = untrained_options("carried", window, vectors)
+    upper = tuple(range(*thirds(layers)["upper third"]))
+    added = {**carried, "basis": vectors - window // 2, "layers": upper}
+    found = {}
+    for name in names:
+        changed = DENSITIES.get(name, {})
+        tbptt = 2 if changed.get("gate") else 1  # what a gate does shows a window later
+        kind: Any = "lora" if name == "lora" else "added"
+        options = carried if name == "lora" else {**added, **changed}
+        found[name] = Contestant(kind, Reader(name, window), options, name != "lora", tbptt)
     return found
 
 

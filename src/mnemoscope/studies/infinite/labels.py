@@ -10,6 +10,13 @@ LABELS = {
     "compressive": "Compressive Transformer's",
     "even": "∞-former, even samples",
     "sticky": "∞-former, sticky",
-    "added": "∞-former's densities, trained",
     "lora": "LoRA without memory, trained",
+    "added": "∞-former's densities, trained",
+    "added_sticky": "the same, sticky",
+    "added_kl": "the same, KL",
+    "added_gate": "the same, gate",
+    "added_everywhere": "the same, in all layers",
+    "added_published": "the same, all of the published recipe",
 }
+# What learns from other novels, the rival without memory first.
+LEARNT = ("lora", *(kind for kind in LABELS if kind.startswith("added")))

@@ -21,15 +21,12 @@ from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.progress import progress
 from mnemoscope.data.documents import Document, read_documents
-from mnemoscope.huggingface import blocks as parts
-from mnemoscope.huggingface.config import InfiniteFitting, InfiniteOptions, TransformerXLOptions
-from mnemoscope.huggingface.infinite.fitting import Learner, fit
+from mnemoscope.huggingface.config import InfiniteOptions, TransformerXLOptions
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
 from mnemoscope.huggingface.infinite.pasts import exchanged, without
 from mnemoscope.memories.state import StreamState
-from mnemoscope.studies.infinite.adapter import LowRank
-from mnemoscope.studies.infinite.contestants import Contestant, contestants, thirds
-from mnemoscope.studies.infinite.result import CLASSES, NovelLosses, Novels, Past
+from mnemoscope.studies.infinite.contestants import Contestant, contestants
+from mnemoscope.studies.infinite.result import CLASSES, NovelLosses, Novels, Past, Reader
 from mnemoscope.studies.pretrained import base, scored, whole, window_alone
 from mnemoscope.studies.trials import measure_all
 
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
 RARE = 1 / 50_000
 # Letters that surely make a token.
 LETTERS = 12
-# Novels that are read side by side in training.
-ROWS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +135,8 @@ def _passage(
     return torch.tensor(ids), words, spans, tuple(rare[word] for word in spans)
 
 
-def read(
-    study: InfiniteStudy, contestant: Contestant, given: Passages, folder: Path
-) -> NovelLosses:
-    """What one contestant makes of the passages; what learns does so first."""
+def read(study: InfiniteStudy, contestant: Contestant, given: Passages) -> NovelLosses:
+    """What one contestant that learns nothing makes of the passages."""
     model, _ = base(study.model or "")
     pasts: dict[Past, Floats] = {}
     nbytes = 0
@@ -153,24 +146,26 @@ def read(
         window = contestant.reader.window
         pasts["own"] = window_alone(model, given.tokens, given.start, window)[0]
     else:
-        kind = InfiniteOptions if contestant.kind in ("infinite", "added") else TransformerXLOptions
-        memory = InfiniteMemory(model, kind.make(**contestant.options))
-        undo = [memory.detach]
+        memory = attached(study, contestant)
         try:
-            if contestant.kind == "added":
-                _train(study, memory, None, folder)
-            if contestant.kind == "lora":
-                adapter, lowest = _adapter(memory)
-                undo.append(adapter.detach)
-                _train(study, memory, Learner(adapter, lowest), folder)
-            pasts, nbytes = _stream(memory, given, contestant.controls)
+            pasts, nbytes = stream(memory, given, contestant.controls)
         finally:
-            for step in undo:
-                step()
-    classes = given.classes(contestant.reader.window)
+            memory.detach()
+    return told(contestant.reader, given, pasts, nbytes)
+
+
+def attached(study: InfiniteStudy, contestant: Contestant) -> InfiniteMemory:
+    """The memory of a contestant, on the pretrained model."""
+    kind = InfiniteOptions if contestant.kind in ("infinite", "added") else TransformerXLOptions
+    return InfiniteMemory(base(study.model or "")[0], kind.make(**contestant.options))
+
+
+def told(reader: Reader, given: Passages, pasts: dict[Past, Floats], nbytes: int) -> NovelLosses:
+    """Losses (R, T / 2) after each past, by passage and class of token."""
+    classes = given.classes(reader.window)
     own = pasts["own"]
     return NovelLosses(
-        reader=contestant.reader,
+        reader=reader,
         losses={past: tuple(found.mean(1).tolist()) for past, found in pasts.items()},
         sums={
             name: tuple(np.where(classes == number, own, 0).sum(1).tolist())
@@ -195,7 +190,7 @@ def _whole(model: Any, given: Passages) -> Floats:
 
 
 @torch.no_grad()
-def _stream(
+def stream(
     memory: InfiniteMemory, given: Passages, controls: bool
 ) -> tuple[dict[Past, Floats], int]:
     """Passages read from their beginnings; at every window also with no past, and another's."""
@@ -219,47 +214,23 @@ def _stream(
     return {name: np.concatenate(each, 1) for name, each in found.items()}, nbytes
 
 
-def _train(
-    study: InfiniteStudy, memory: InfiniteMemory, learner: Learner | None, folder: Path
-) -> None:
-    """Learn from a third of the way into the other novels on; hidden states are kept in a file."""
-    trained, _ = novels(study.source or "", study.held_out)
-    _, tokenizer = base(study.model or "")
-    texts = []
-    for one in trained:
-        piece = one.text[len(one.text) // 3 :][: LETTERS * study.novel_tokens]
-        ids = tokenizer(piece, add_special_tokens=False)["input_ids"][: study.novel_tokens]
-        texts.append(torch.tensor(ids))
-    options = InfiniteFitting.make(
-        steps=study.novel_steps, lr=study.lr, rows=ROWS, cache="on",
-        cache_file=folder / "hidden.safetensors",
-    )  # fmt: skip
-    with torch.enable_grad():
-        fit(memory, texts, ROWS, options, learner)
-
-
-def _adapter(memory: InfiniteMemory) -> tuple[LowRank, int]:
-    """LoRA in the upper third, with as many weights as densities have there; its first block."""
-    begin, end = thirds(len(memory.blocks))["upper third"]
-    weights = (end - begin) * 4 * parts.width_of(memory.base) ** 2
-    return LowRank(memory.blocks[begin:end], weights, seed=0), begin
-
-
 def measure_novels(study: InfiniteStudy, folder: Path) -> Novels:
     """Every contestant on the passages, one at a time; what is measured is kept in a file."""
     from mnemoscope.huggingface.loading import load_config
+    from mnemoscope.studies.infinite.learning import ROWS, measure_learners
 
     layers = load_config(study.model or "").get_text_config(decoder=True).num_hidden_layers
-    learn = study.novel_steps > 0
-    known = contestants(study.windows, study.vectors, study.sizes, layers, learn)
+    known = contestants(study.windows, study.vectors, study.sizes, layers)
 
     def measure(name: str) -> NovelLosses:
-        return read(study, known[name], passages(study), folder)
+        return read(study, known[name], passages(study))
 
     found = measure_all([*known], measure, folder / "novels", 1, "novels", kind=NovelLosses)
+    learnt, tried = measure_learners(study, layers, folder) if study.novel_steps else ((), ())
     return Novels(
         books=study.held_out,
         **study.some("context", "vectors", "windows"),
         trained=study.novel_steps * ROWS * study.windows[0] // 2,
-        readings=tuple(found.values()),
+        readings=(*found.values(), *learnt),
+        tried=tried,
     )

@@ -10,7 +10,8 @@ from mnemoscope.report.claims import Claim, Gate, claims_table
 from mnemoscope.report.document import Cell, Figure, Section, Table
 from mnemoscope.studies.curves import curves_figure
 from mnemoscope.studies.findings import lead
-from mnemoscope.studies.infinite.labels import LABELS
+from mnemoscope.studies.infinite.labels import LABELS, LEARNT
+from mnemoscope.studies.infinite.learning_page import learning_sections
 from mnemoscope.studies.infinite.result import CLASSES, NovelLosses, Novels, Past, Reader
 from mnemoscope.studies.sentences import Banded
 
@@ -26,7 +27,7 @@ def novels_page(novels: Novels) -> list[Section]:
     """Build the sections of the page."""
     found = lead(_found(novels), _shares(novels))
     sections = [found, _memories(novels), _past(novels), _classes(novels)]
-    return [*sections, *_limits(novels)]
+    return [*sections, *_limits(novels), *learning_sections(novels)]
 
 
 def _label(novels: Novels, reader: Reader) -> str:
@@ -98,7 +99,7 @@ def _bars(
 
 
 def _shares(novels: Novels) -> Figure:
-    kinds = ("carried", "compressive", "even", "transformer_xl", "sticky", "lora", "added")
+    kinds = ("carried", "compressive", "even", "transformer_xl", "sticky", *LEARNT)
     readings = [one for kind in kinds if (one := novels.find(kind)) is not None]
     return _bars(
         novels, "Share of the recoverable gain by memory", "memory", readings,
@@ -149,13 +150,14 @@ def _tokens(novels: Novels) -> int:
 
 
 def _past(novels: Novels) -> Section:
-    reading = novels.reading("sticky")
     rows: list[list[Cell]] = []
-    for past, label in PASTS.items():
-        if past in reading.losses:
+    for reading in novels.readings:
+        if "other" not in reading.losses:
+            continue
+        for past, label in PASTS.items():
             more = bootstrap(reading.nats(past) - reading.nats())
-            rows.append([label, float(reading.nats(past).mean()), float(more.value),
-                         float(more.low), float(more.high)])  # fmt: skip
+            rows.append([_label(novels, reading.reader), label, float(reading.nats(past).mean()),
+                         float(more.value), float(more.low), float(more.high)])  # fmt: skip
     return Section(
         "2 · Whose past?",
         [
@@ -163,9 +165,9 @@ def _past(novels: Novels) -> Section:
             "that of a passage of another book, exchanged at every window.",
             Table(
                 "Own, no and another's past",
-                ["past", "nats per token", "more than own", "from", "to"],
+                ["reads with", "past", "nats per token", "more than own", "from", "to"],
                 rows,
-                f"{LABELS['sticky']}, windows of {novels.windows[0]}; 95 % over passages.",
+                f"Windows of {novels.windows[0]}; 95 % over passages.",
             ),
         ],
     )

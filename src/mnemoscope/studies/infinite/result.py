@@ -137,6 +137,18 @@ class NovelLosses:
 
 
 @dataclass(frozen=True)
+class TriedRate:
+    """A learning rate of something that learns from novels, and how it then reads.
+
+    nats  per token, on passages that nothing is reported of; infinite if it diverged
+    """
+
+    kind: str
+    lr: float
+    nats: float
+
+
+@dataclass(frozen=True)
 class Novels:
     """A pretrained model reads novels it was not trained on, by contestant.
 
@@ -145,6 +157,7 @@ class Novels:
     vectors   that a memory keeps in each layer, sinks apart
     windows   tokens that the model sees at most without a memory
     trained   tokens that what learns has learnt from
+    tried     learning rates of what learns: the one with the lowest loss is reported
     """
 
     books: tuple[str, ...]
@@ -153,6 +166,7 @@ class Novels:
     windows: tuple[int, ...]
     trained: int
     readings: tuple[NovelLosses, ...]
+    tried: tuple[TriedRate, ...] = ()
 
     def find(self, kind: str, window: int | None = None) -> NovelLosses | None:
         """The reading of one kind with all vectors in all layers, at a window or the first."""

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from mnemoscope.core.config import DISTINCT
 from mnemoscope.studies.documents.base import POSITIONS
+from mnemoscope.studies.infinite.contestants import LearnerName
 from mnemoscope.studies.infinite.page import page
 from mnemoscope.studies.infinite.result import Attached, InfiniteResult, Measured, Novels
 from mnemoscope.studies.study import Study
@@ -68,7 +69,18 @@ class InfiniteStudy(Study):
         3200, ge=1, description="tokens of each of the other novels that what learns reads"
     )
     novel_steps: int = Field(
-        0, ge=0, description="windows that densities and LoRA learn from; 0 = neither is read with"
+        0, ge=0, description="windows that what learns has to learn from; 0 = nothing learns"
+    )
+    learners: Annotated[tuple[LearnerName, ...], DISTINCT] = Field(
+        ("added", "lora"),
+        min_length=1,
+        description="what learns from novels: densities, added as published, with one thing "
+        "changed, or LoRA of as many weights without memory",
+    )
+    learning_rates: Annotated[tuple[Annotated[float, Field(gt=0)], ...], DISTINCT] = Field(
+        (),
+        description="tried for everything that learns from novels instead of lr, on passages of "
+        "which nothing is reported",
     )
 
     @model_validator(mode="after")

@@ -196,8 +196,12 @@ class SortingStudy(ShapedStudy):
         return Trial(f"{_home(name)}-{length}-lr{rate:g}-seed{seed}", config)
 
     def _sweep_trial(self, name: str, rate: float) -> Trial:
-        """A training that tries a rate: shorter, on the last length of the curriculum if any."""
-        length = self.curriculum[-1] if self.curriculum else self.trained[0]
+        """A training that tries a rate: shorter, on the curriculum's last length if any.
+
+        Of a stream within one segment nothing is carried, and it says nothing of a memory.
+        """
+        longer = [one for one in self.curriculum if one > self.segment]
+        length = longer[-1] if longer else self.trained[0]
         config = self._config(name, length, SWEEP_SEED, rate, self.sweep_steps)
         return Trial(f"sweep-{_home(name)}-{length}-lr{rate:g}", config)
 
