@@ -83,7 +83,8 @@ def assert_rows_are_streams(memory: InfiniteMemory) -> None:
     tokens = prompt(3, 41)
     lengths = [[5, 8, 0], [12, 3, 17], [1, 20, 2], [9, 4, 22]]
     generator = torch.Generator().manual_seed(0)
-    state, begin = None, [0, 0, 0]
+    state: Any = None
+    begin = [0, 0, 0]
     found: list[list[torch.Tensor]] = [[], [], []]
     with torch.no_grad():
         for segment in lengths:
