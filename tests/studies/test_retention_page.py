@@ -126,8 +126,8 @@ def test_the_page_says_and_draws_the_numbers_of_the_result() -> None:
     assert f"from small to large: {front_said}." in said
     assert "Most bits per byte: A at width 1, with 0.047 of the 8 bits" in said
     assert "With 2 items stored, each asked once: A (3.00) > B (0.75), of 6 bits." in said
-    assert "1 of 1 items written twice cost A most, 1.5 bits." in said
-    assert "the state grows, with no end, of A (4 times), B (4 times)" in said
+    assert "With 1 of 1 items overwritten A loses most, 1.5 bits." in said
+    assert "the state keeps growing in A (4 times), B (4 times)" in said
     assert "By bits over all ages the order is the same in all 2 seeds: A (0.75) > B (0.19)" in said
     assert "trained at the best: A 0.1, B 0.1. No best rate lies at an end of the sweep." in said
     assert "Trainings that diverged: 0 of 8." in said

@@ -167,8 +167,8 @@ def _by_load(result: RetentionResult) -> Section:
     return Section(
         "More to keep, and values that change",
         [
-            f"{twice[-1]} of {result.age_pairs} items written twice cost "
-            f"{worst} most, {lost[worst]:.1f} bits.",
+            f"With {twice[-1]} of {result.age_pairs} items overwritten {worst} loses most, "
+            f"{lost[worst]:.1f} bits.",
             Figure(
                 "Recall against items",
                 _curves(

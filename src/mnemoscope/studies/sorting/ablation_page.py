@@ -81,7 +81,7 @@ def ablation_figure(result: SortingResult) -> Figure:
         bars(
             series,
             "what is changed",
-            "symbols named in their place",
+            "share of symbols right",
             references=[Reference(result.chance, "chance")],
             y_range=(0, 1.03),
         ),
@@ -108,12 +108,12 @@ def ablation_sections(result: SortingResult) -> list[Section]:
         rows.append([facts.knob, _short(name), said(last[facts.label]), float(apart[name])])
     words = (
         "One thing at a time is changed of the ∞-former with equal shares, N vectors and no "
-        f"cache, which names {said(whole)} at {longest}. By mean, at least {LEAST} better: "
-        f"{', '.join(better) or 'none'}; worse: {', '.join(worse) or 'none'}."
+        f"cache, which has {said(whole)} of the symbols right at {longest}. By mean, at least "
+        f"{LEAST} better: {', '.join(better) or 'none'}; worse: {', '.join(worse) or 'none'}."
     )
     columns = ["option", "variant", f"accuracy at {longest}", "more than equal shares"]
     table = Table("Options", columns, rows, "Mean over seeds, lowest to highest.")
-    return [Section("What each option is worth", [words, table])]
+    return [Section("What each option changes", [words, table])]
 
 
 def _short(name: str) -> str:
