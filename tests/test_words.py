@@ -141,3 +141,39 @@ def test_the_name_of_a_test_says_what_only_it_tests() -> None:
     ]
     assert len(names) > 1000
     assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+# Readers from the field had to ask what these mean.
+ASKED_ABOUT = re.compile(
+    r"\b(under (a|the|its|another) documents?|goes on|worth|(is|are|be) named|names? (most|least)"
+    r"|[Ee]ven (attention|weights|samples)|attached past|((own|no|text's|book's) past))\b"
+)
+# A command, and what was written before it was called so.
+SAID = {"mnemoscope infinite worth", " is named twice", " is named for validation"}
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """All that pages, help and errors are made of: texts of more than one word, and help."""
+    for path in sorted(CODE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        # What a command and a study say of themselves is their help and their question.
+        if path.parent.name == "cli" or path.name == "study.py":
+            comments = set()
+        else:
+            # No statement but a docstring is a text alone.
+            alone = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+            comments = {id(value) for value in alone if isinstance(value, ast.Constant)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and id(node) not in comments:
+                text = node.value
+                if isinstance(text, str) and " " in text:
+                    yield f"{path.relative_to(CODE)}:{node.lineno}", text
+
+
+def test_no_sentence_has_a_word_that_a_reader_would_have_to_ask_about() -> None:
+    found = [
+        f"{where}: {text!r}"
+        for where, text in sentences()
+        if ASKED_ABOUT.search(text) and not any(said in text for said in SAID)
+    ]
+    assert found == []

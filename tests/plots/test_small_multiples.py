@@ -39,6 +39,16 @@ def test_every_panel_has_its_own_axes_title_and_legend() -> None:
     assert [note.text for note in layout.annotations] == ["age", "bits"]
 
 
+@pytest.mark.parametrize("columns", [2, 4])
+def test_a_phone_scrolls_a_sheet_before_a_name_is_cut_off(columns: int) -> None:
+    name = "Compressive Transformer"
+    layout = small_multiples([("one", figure(name)), ("two", figure(name))], columns).layout
+    width = layout.meta["min_width"] - layout.margin.l - layout.margin.r
+    from_one_to_the_next = (layout.xaxis2.domain[0] - layout.xaxis.domain[0]) * width
+    # A line and its mark take 40 pixels, a letter half of its height.
+    assert from_one_to_the_next > 40 + 0.5 * layout.legend.font.size * len(name) - 1
+
+
 def test_ghosts_are_the_curves_of_all_others() -> None:
     parts = [("one", figure("a", "b")), ("two", figure("c"))]
     ghosts = [trace for trace in small_multiples(parts).data if trace.line.width == 1]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mnemoscope.checks.result import COLOURS
 from mnemoscope.core.errors import UserError
 from mnemoscope.plots import figure
 from mnemoscope.report import write
@@ -165,6 +166,19 @@ def test_every_colour_of_a_figure_has_a_dark_partner(report):
     assert set(figure.SERIES) <= set(pairs)
     # Where a dark figure is not transparent it must not stand out from the page.
     assert f"--page: {pairs[figure.CLEAR]};" in render(report)
+
+
+def test_verdicts_that_are_no_fault_fade_into_the_page_dark_or_not() -> None:
+    assert {COLOURS["kept"], COLOURS["not asked"]} <= set(dark_colours())
+
+
+def test_a_name_that_asks_ends_with_its_own_mark_and_sentences_have_room(report) -> None:
+    table = Table("Is it met?", ["claim", "size"], [["a claim " * 8, 1], ["short", 2]], "Means.")
+    asked = dataclasses.replace(report, sections=[Section("Claims", [table])])
+    page = render(asked)
+    assert "<b>Table 1. Is it met?</b> Means." in page
+    assert page.count('<td class="prose">') == 2
+    assert page.count('<td class="number">') == 2
 
 
 def test_write_makes_the_folder_and_returns_the_page(report, tmp_path):

@@ -152,7 +152,7 @@ def test_the_page_says_what_the_numbers_say():
     assert "older than 36 tokens" in lost
     assert "5.0" in lost
     assert "which forgets them" in lost
-    assert "recall more than few tokens as they are on repeats" in rounded
+    assert "recall more than a few unrounded tokens on repeats" in rounded
     assert "SnapKV beats both controls on repeats" in chosen
     worse = KNOWN | {"quantised": [1.0, 1.0, 1.0], "snapkv": [5.0, 0.0, 0.0]}
     _, rounded, chosen = told(made(worse))

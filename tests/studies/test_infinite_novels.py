@@ -81,7 +81,7 @@ def test_every_contestant_reads_the_novels_and_the_page_says_what_came_of_it(
     again = from_plain(InfiniteResult, to_plain(result))
     assert [section.title for section in page(again)][1:] == [
         "1 · Window alone, memories, whole context",
-        "2 · Whose past?",
+        "2 · Whose state?",
         "3 · Which tokens?",
         "4 · What limits it",
         "5 · What learns",
@@ -155,7 +155,7 @@ def test_the_finding_says_the_share_and_whether_the_goal_is_met() -> None:
     assert "the sticky ∞-former saves 50% (50% to 50%) of that, which meets the goal of 30%" in told
     assert "Transformer-XL's cache of as many vectors saves 60%" in told
     assert "the ∞-former is 0.040 nats per token worse" in told
-    assert "another book's past" in told
+    assert "another book's state" in told
     few = " ".join(map(str, page(made(3.5, 3.45, 3.45, 3.1))[0].parts[:-1]))
     assert "does not surely meet the goal" in few
     assert "cannot be told" in few

@@ -70,7 +70,7 @@ def test_every_memory_is_weighed_on_both_texts(folder: Path) -> None:
                 assert fit.over_none.low <= fit.over_none.mean <= fit.over_none.high
             # The model without a past is one and the same, whatever was attached to it.
             assert len({round(fit.loss("none"), 4) for fit in measured.fits.values()}) == 1
-    assert "best that no past allows" in (folder / "report.html").read_text()
+    assert "best without a state" in (folder / "report.html").read_text()
 
 
 def fit(own: float, none: float, other: float, unsure: float) -> Fit:
@@ -102,7 +102,7 @@ def test_the_infinite_page_says_and_draws_the_numbers_of_the_result() -> None:
     assert f"allows by itself is {best:.2f}. With ∞-former's signal the loss is 0.95" in said
     claims, table = (part for part in texts.parts if isinstance(part, Table))
     bound, over_none, over_other = claims.rows[:3]
-    assert bound[:2] == ["∞-former's signal: better than anything without a past can be", "seen"]
+    assert bound[:2] == ["∞-former's signal: better than anything without a state can be", "seen"]
     # Intervals end at 0.4 and 0.05 over none, and at 0.9 and 0.55 over another text's past.
     assert over_none[1:3] == ["seen", "0.225 (0.05 to 0.4) nats against 0.01; 2 of 2"]
     assert over_none[3] == "+0.550 (+0.500 to +0.600) nats per token"
@@ -112,7 +112,7 @@ def test_the_infinite_page_says_and_draws_the_numbers_of_the_result() -> None:
     assert {row[1] for row in unjudged.rows} == {"not judged"}
     assert "passed by 0 of 2, by -0.1" in str(unjudged.rows[0][2])
     (figure,) = (part for part in lead.parts if isinstance(part, Figure))
-    own = [row for row in figure.data if row["past"] == "its own past"]
+    own = [row for row in figure.data if row["past"] == "its own state"]
     assert [(r["seed"], r["position"], r["loss"]) for r in own] == [
         (0, 2, 1.0), (0, 3, 1.0), (1, 2, 0.9), (1, 3, 0.9),
     ]  # fmt: skip

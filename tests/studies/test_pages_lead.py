@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -161,7 +160,7 @@ def test_contests_in_which_gates_failed_say_so() -> None:
         "told: dense, at 1.500 bits per byte, does not beat a model that only counts (pairs: "
         "1.500)."
     )
-    assert said[2] == "fixed is not compared: not every training beats a model that counts."
+    assert said[2] == "Fixed is not compared: not every training beats a model that counts."
     lost = contest_found(contest_of({**bits, "dense": [1.4, np.inf]}), "byte", {"pairs": 1.5})
     assert "dense, of which a training diverged, does not beat" in lost[0]
     none = contest_found(contest_of(bits), "byte", {"pairs": 0.5})
@@ -225,24 +224,5 @@ def test_translation_of_models_that_say_anything_is_not_called_translation() -> 
     ]
     some = tuple(aimless(one) if one.model == "vector" else one for one in result.trials)
     said = translation_found(replace(result, trials=some))
-    assert said[2].startswith("one vector is not compared: ")
+    assert said[2].startswith("One vector is not compared: ")
     assert "one vector" not in said[1]  # nor is said what length costs it
-
-
-# Readers from the field had to ask what these mean.
-ASKED_ABOUT = r"\b(under (a|the|its|another) documents?|goes on|worth|(is|are) named)\b"
-
-
-@pytest.mark.parametrize("name", OF_STUDIES)
-def test_a_page_says_nothing_that_a_reader_would_have_to_ask_about(name: str) -> None:
-    finished = load(name)
-    for section in page_of(finished.name, finished.result):
-        shown = [section.title, *map(words_of, section.parts)]
-        assert not re.findall(ASKED_ABOUT, " ".join(shown)), section.title
-
-
-def words_of(part: Any) -> str:
-    """What a reader reads of a part of a page, curves and cells aside."""
-    if isinstance(part, str):
-        return part
-    return " ".join([part.name, part.caption, *map(str, getattr(part, "columns", ()))])

@@ -126,8 +126,8 @@ def test_the_page_says_and_draws_the_numbers_of_the_result() -> None:
     assert f"from small to large: {front_said}." in said
     assert "Most bits per byte, by mean: A at width 1, with 0.047 of the 8 bits" in said
     assert "With 2 items stored, each asked once: A (3.00) > B (0.75), of 6 bits." in said
-    assert "With 1 of 1 items written twice, A loses most, 1.5 bits." in said
-    assert "the state grows, with no end, of A (4 times), B (4 times)" in said
+    assert "With 1 of 1 items overwritten, A loses most, 1.5 bits." in said
+    assert "the state keeps growing in A (4 times), B (4 times)" in said
     assert "By bits over all ages the order is the same in all 2 seeds: A (0.75) > B (0.19)" in said
     assert "trained at the best: A 0.1, B 0.1. No best rate lies at an end of the sweep." in said
     assert "Trainings that diverged: 0 of 8." in said
@@ -293,7 +293,7 @@ def test_a_memory_that_recalls_nothing_is_not_ranked() -> None:
         "With 2 items stored, each asked once: A (3.00); not passed: B (0.50), of 6 bits." in said
     )
     assert "these, from small to large: A at width 1 (3.0 bits in 8 bytes)." in said
-    assert "written twice, A " in said
+    assert "overwritten, A " in said
 
 
 def test_who_recalls_most_in_fewest_bytes_has_learnt_the_task() -> None:

@@ -300,7 +300,7 @@ def test_the_page_says_how_it_was_trained_and_what_an_option_is_worth() -> None:
     judged = tables["What an option is worth"].rows
     assert judged == [
         [
-            "gate: more is named in its place, at 32",
+            "gate: more is right in its place, at 32",
             "unclear",
             "0.25 (-0.3 to 0.8) against 0.02; 2 of 4",
         ]

@@ -236,7 +236,7 @@ def test_infinite_says_what_the_own_past_saves_on_both_texts() -> None:
     own = np.mean([one.fits["signal"].loss("own") for one in result.made_up.seeds])
     best = np.mean(best_without_past(result.vocab_size, result.own, result.window)[1:])
     assert f"made-up texts, {own:.2f} nats per token, is above the {best:.2f} that" in bound
-    losses = values(shown("infinite", result), "loss", past="its own past")
+    losses = values(shown("infinite", result), "loss", past="its own state")
     assert losses.mean() == pytest.approx(own)
 
 
@@ -254,13 +254,13 @@ def test_infinite_says_when_nothing_can_be_told() -> None:
     result: InfiniteResult = shipped("infinite")
     same = signal(result.topics, lambda fit: fit, trivial=None)
     words = told("infinite", replace(result, topics=same))
-    assert "On help topics nothing can be said of an attached past: not every training" in words
+    assert "On help topics nothing can be said of an attached memory: not every training" in words
     # An interval that holds zero is neither a gain nor a loss, however far its lower end lies.
     doubt = Estimate(-0.03, -0.08, 0.02)
     unsure = signal(result.topics, lambda fit: replace(fit, over_none=doubt))
     words = told("infinite", replace(result, topics=unsure))
     assert (
-        "On help topics the attached ∞-former saves nothing that counts over no past (-0" in words
+        "On help topics the attached ∞-former saves nothing that counts over no state (-0" in words
     )
     lazy = signal(result.made_up, lambda fit: fit, trivial=0.0)
     assert "perfect reader" not in told("infinite", replace(result, made_up=lazy))
@@ -292,9 +292,7 @@ def test_waves_says_what_positions_do_and_what_is_unclear() -> None:
     ]  # fmt: skip
     fit = np.mean([np.array(one.last.fit)[one.last.strongest] for one in added])
     moved = np.mean([np.array(one.final.shift.moved)[(..., *one.last.strongest)] for one in added])
-    assert (
-        f"By positions alone: they predict where the strongest head attends (R² {fit:.2f})" in words
-    )
+    assert f"Positions alone predict where the strongest head attends (R² {fit:.2f})" in words
     assert (
         f"they move {100 * moved:.0f} % of its attention by k; both seen in all 12 train" in words
     )

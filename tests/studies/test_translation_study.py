@@ -177,7 +177,7 @@ def test_bytes_of_state_stand_beside_bleu():
 def test_attention_and_dependence_are_drawn_from_their_numbers():
     _, said, figure = parts(made(), "Where it looks")
     assert said.startswith("Bahdanau attention: the source token with the highest weight gets 80%")
-    assert "mean over 2 sentences; even weights would give it 50%" in said
+    assert "mean over 2 sentences; equal weights would give it 50%" in said
     assert isinstance(figure, Figure)
     assert figure.caption == "Source: two"
     assert figure.figure.data[0].z.tolist() == [[0.75, 0.25], [0, 1]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from mnemoscope.checks.promises import PROMISES
 from mnemoscope.lenses.lens import Records, Result
-from mnemoscope.plots.figure import Plot, heatmap
+from mnemoscope.plots.figure import SEQUENTIAL, Plot, heatmap
 from mnemoscope.report.document import Section
 
 # limit: a difference that is expected, and has a remedy; error: the model raised one.
@@ -26,13 +26,13 @@ MARKS: dict[Verdict, str] = {
     "error": "!",
     "not asked": "·",
 }
-# Columns of colours that tell verdicts apart without red against green.
+# They tell verdicts apart without red against green; what is no fault fades into the page.
 COLOURS: dict[Verdict, str] = {
-    "kept": "#b5d2e8",
+    "kept": SEQUENTIAL[1],
     "limit": "#f0c66b",
     "broken": "#b3261e",
     "error": "#7a3b9a",
-    "not asked": "#f2f3f5",
+    "not asked": SEQUENTIAL[0],
 }
 
 
@@ -189,6 +189,8 @@ class CheckResult(Result):
             hovertemplate="%{y} · %{x}<br>%{text}<extra></extra>",
         )  # fmt: skip
         figure.update_layout(height=160 + (11 if only_broken else 15) * max(len(rows), 4))
-        figure.update_xaxes(side="top", tickangle=-50, title=None)
+        # Every column has its name: a phone scrolls.
+        figure.update_layout(meta={"min_width": 600})
+        figure.update_xaxes(side="top", tickangle=-50, title=None, dtick=1)
         figure.update_yaxes(tickfont={"size": 10}, dtick=1)
         return figure

@@ -215,7 +215,7 @@ def forget(
 
 
 def open_memory(folder: Path, model: str | None, document: str | None = None) -> DocumentMemory:
-    """The memory in a folder, on the model it was learnt on or on the one that is named.
+    """The memory in a folder, on the model it was learnt on or on the one that is given.
 
     It must know the ``document``, which is asked before the model is loaded.
     """

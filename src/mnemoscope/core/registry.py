@@ -171,7 +171,7 @@ STUDIES = _listed(
     (
         "translation",
         "TranslationStudy",
-        "one vector, attention, Transformer: who still translates long sentences?",
+        "one vector, attention, Transformer: which still translates long sentences?",
     ),
     (
         "evolution",

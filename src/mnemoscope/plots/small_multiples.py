@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 # Share of the sheet between two columns; pixels of a panel, a line of its legend, axis labels.
 GAP_X, PANEL, LINE, LABELS = 0.1, 190, 19, 40
-# Pixels across that a panel needs at least: where there are fewer, the sheet is scrolled.
-NARROWEST = 150
+# Pixels of letters in a legend, and across that a panel then needs at least, for "Compressive
+# Transformer" to end before the next one: where there are fewer, the sheet is scrolled.
+FEW, MANY = (12, 205), (10, 164)
 
 
 def small_multiples(
@@ -39,6 +40,7 @@ def small_multiples(
     gap_y, tall = (head + LABELS) / drawn, PANEL / drawn
     gap_x = 2 * GAP_X / columns
     width = (1 - gap_x * (columns - 1)) / columns
+    letters, narrowest = FEW if columns < 4 else MANY
     data: list[Json] = []
     layout: Json = {"template": template(), "height": drawn + head + 60, "shapes": []}
     layout["margin"] = {"l": 52, "r": 8, "t": head, "b": 60}
@@ -72,11 +74,10 @@ def small_multiples(
             "title": {"text": f"<b>{plain(title)}</b>"}, "tracegroupgap": 0,
         }  # fmt: skip
         # The template speaks of the first legend only.
-        # "Compressive Transformer" must end before the next of four panels begins.
-        font = {"color": INK, "size": 12 if columns < 4 else 10}
+        font = {"color": INK, "size": letters}
         layout[f"legend{number}"] |= {"bgcolor": CLEAR, "font": font}
         layout["shapes"] += [_moved(shape, axes) for shape in own.get("shapes", ())]
-    layout["meta"] = {"min_width": columns * NARROWEST, "x_title": x_title}
+    layout["meta"] = {"min_width": columns * narrowest, "x_title": x_title}
     # Said once for all panels: on a phone, titles of two columns would run into each other.
     place_x = {"x": 0.5, "y": 0, "yshift": -34, "yanchor": "top"}
     place_y = {"x": 0, "y": 0.5, "xshift": -34, "xanchor": "right", "textangle": -90}

@@ -35,6 +35,8 @@ MOST_ROWS = 100
 DIGITS = 4
 # Tables with more rows scroll in a frame of their own.
 FRAMED = 24
+# Cells with more letters are sentences, which need some width on a phone too.
+PROSE = 40
 
 
 def write(report: Report, folder: Path | str) -> Path:
@@ -174,12 +176,13 @@ def _captioned_table(part: Table, number: int) -> str:
 
 
 def _caption(kind: str, number: int, name: str, caption: str) -> str:
-    return f"<b>{kind} {number}. {escape(name)}.</b> {escape(caption)}"
+    end = "" if name.endswith(("?", "!")) else "."
+    return f"<b>{kind} {number}. {escape(name)}{end}</b> {escape(caption)}"
 
 
 def _table(table: Table) -> str:
     columns = [_column([row[place] for row in table.rows]) for place in range(len(table.columns))]
-    kinds = [' class="number"' if numeric else "" for _, numeric in columns]
+    kinds = [_kind(cells, numeric) for cells, numeric in columns]
     head = "".join(
         f'<th scope="col"{kind}>{escape(title)}</th>'
         for title, kind in zip(table.columns, kinds, strict=True)
@@ -196,6 +199,12 @@ def _table(table: Table) -> str:
         f'<div class="wide"><div class="scroll{long}" tabindex="0"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></div>"
     )
+
+
+def _kind(cells: Sequence[str], numeric: bool) -> str:
+    if numeric:
+        return ' class="number"'
+    return ' class="prose"' if max(map(len, cells), default=0) > PROSE else ""
 
 
 def _column(cells: Sequence[Cell]) -> tuple[list[str], bool]:

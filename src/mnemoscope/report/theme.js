@@ -7,7 +7,7 @@
   const swap = parse("dark-colours");
   const night = matchMedia("(prefers-color-scheme: dark)");
   const touch = matchMedia("(pointer: coarse)");
-  const wide = matchMedia("(min-width: 68rem)");
+  const wide = matchMedia("(min-width: 70rem)");
   // Fits between the margins of A4 and of US Letter.
   const PRINT_WIDTH = 640;
   // A figure is not made lower than this, however low the window is.

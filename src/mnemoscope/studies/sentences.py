@@ -116,7 +116,8 @@ def not_compared(names: Sequence[str], why: str) -> list[str]:
     """The sentence on those that failed their gate, if there are any."""
     are = "are" if len(names) > 1 else "is"
     who = few(names, f"{len(names)} models", 2 * _LONGEST) if names else ""
-    return [f"{who} {are} not compared: {why}."] if names else []
+    # Some names are written small, a sentence is not.
+    return [f"{who[:1].upper()}{who[1:]} {are} not compared: {why}."] if names else []
 
 
 def mean_or_none(values: Sequence[float]) -> float | None:
@@ -129,9 +130,11 @@ def gated(gates: Mapping[str, Gate]) -> tuple[list[str], str]:
     passed = [name for name, gate in gates.items() if gate.passed]
     failed = [name for name in gates if name not in passed]
     asked = next(iter(gates.values())).name
-    told = f"Gate ({asked}, in every seed): passed by {', '.join(passed) or 'none'}"
+    # Some names have a comma: ``∞-former, sticky``.
+    comma = "; " if any(", " in name for name in gates) else ", "
+    told = f"Gate ({asked}, in every seed): passed by {comma.join(passed) or 'none'}"
     if failed:
-        told += f"; not by {', '.join(failed)}, which have not learnt enough to be ranked"
+        told += f"; not by {comma.join(failed)}, which have not learnt enough to be ranked"
     return passed, f"{told}."
 
 

@@ -23,6 +23,8 @@ from mnemoscope.report.document import Figure, Finding, finding
 ENOUGH = 10
 # By which distances must differ, beyond two standard errors; another seed of a model moves more.
 LEAST = 0.01
+# What is written out, of the names that are typed.
+LABELS = {"pwcca": "PWCCA", "cka": "CKA", "procrustes": "Procrustes"}
 
 
 def enough(per_dimension: float) -> Gate:
@@ -155,7 +157,7 @@ class SimilarityResult(Result):
 
     def _drawn(self, measure: str) -> Figure:
         return Figure(
-            f"Distance by {measure}",
+            f"Distance by {LABELS.get(measure, measure)}",
             self.figure(measure),
             "0 = the same up to what the measure ignores. Paired at random, tokens would give "
             f"{np.mean(self.null[measure]):.3f}.",

@@ -35,7 +35,7 @@ def nothing_to_share(losses: Losses) -> str:
         return ""
     return (
         f"full attention over {losses.result.context:,} {losses.unit} saves {shown(gain)} nats per "
-        f"token against no memory, which is not surely the {RECOVERABLE:g} that count, so there is "
+        f"token against no memory, which is not surely {RECOVERABLE:g} or more, so there is "
         "too little to gain here"
     )
 

@@ -56,17 +56,18 @@ def _found(result: CachesResult) -> list[str]:
 
 
 def _rounded(result: CachesResult, tasks: Sequence[str]) -> str:
-    """Whether few bits of all tokens are worth more than all bits of few."""
+    """Whether few bits of all tokens recall more than all bits of few."""
     first, level = tasks[0], result.levels[-1]
     few = result.bytes(first, result.at(level)["quantised"])
-    said = f"With {few / result.bytes(first, FULL):.0%} of the bytes, all tokens in {level} bits"
+    share = few / result.bytes(first, FULL)
+    said = f"With {share:.0%} of the bytes, all tokens at {level} bits a number"
     better = [
         task
         for task in tasks
         if all(one.verdict == "seen" for one in rounding_over_dropping(result, task, level))
     ]
     others = [task for task in tasks if task not in better]
-    told = [f"recall more than few tokens as they are on {listed(better)}"] if better else []
+    told = [f"recall more than a few unrounded tokens on {listed(better)}"] if better else []
     if others:
         told.append(f"do not surely recall more than window and random on {listed(others)}")
     return f"{said} {' and '.join(told)}"

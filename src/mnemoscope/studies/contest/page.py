@@ -272,7 +272,7 @@ def weight_rows(model: str, maps: Floats, *axes: str) -> Records:
 
 
 def distances(result: ContestResult, unit: str) -> list[str | Figure]:
-    """How far each layer attends back, beside even attention to all that its pattern allows."""
+    """How far each layer attends back, beside uniform attention to all that its pattern allows."""
     series: list[Series] = []
     rows: list[dict[str, Cell]] = []
     far = []
@@ -285,14 +285,14 @@ def distances(result: ContestResult, unit: str) -> list[str | Figure]:
         share = np.array(one.distance) / np.array(one.even)
         far.append(f"{name} {share.min():.2f} to {share.max():.2f}")
     return [
-        "Mean distance attended back over, as a share of what even attention to all that the "
+        "Mean distance attended back over, as a share of what uniform attention to all that the "
         "pattern allows would give (1 = no preference), lowest to highest layer: "
         f"{'; '.join(far)}.",
         Figure(
             "Distance looked back over",
             lines(series, "layer", f"{unit} back, mean").update_xaxes(dtick=1),
             "Line: mean over rows, heads and positions of the first seed; band: all rows but the "
-            "lowest and highest tenth. The data hold even attention beside each.",
+            "lowest and highest tenth. The data hold uniform attention beside each.",
             rows,
         ),
         *_by_distance(result, unit),

@@ -118,7 +118,7 @@ def _loss_table(found: Recovered, name: str) -> Table:
 
 def brief(one: Estimate) -> str:
     """A mean with its interval, for a cell."""
-    return f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f})"
+    return f"{one.mean:z.2f} ({one.low:z.2f} to {one.high:z.2f})"
 
 
 def diverged(result: DialogueResult) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemoscope.plots.figure import heatmap
+from mnemoscope.plots.figure import AXIS, CLEAR, INK, heatmap
 from mnemoscope.report.document import Figure, Section
 from mnemoscope.studies.curves import curves_figure
 from mnemoscope.studies.documents.result import DocumentsResult, Frames
@@ -25,7 +25,8 @@ def learning_section(result: DocumentsResult) -> Section:
         tracks = result.each(setting, lambda fit: fit.frames)
         there = [_settled(one) for one in tracks]
         steps = tracks[0].steps[-1] + 1
-        words.append(f"{label} after {min(there)} to {max(there)} of {steps} steps")
+        told = " to ".join(dict.fromkeys(map(str, (min(there), max(there)))))
+        words.append(f"{label} after {told} of {steps} steps")
     first = result.each(GUIDED, lambda fit: fit.frames)[0]
     curves = [
         shape_curve(result, setting, label, selection=label)
@@ -87,9 +88,10 @@ def _animation(track: Frames) -> go.Figure:
         "steps": jumps,
         "currentvalue": {"prefix": "step "},
     }
-    slider |= {"pad": {"t": 46}, "x": 0.12, "len": 0.88}
+    slider |= {"pad": {"t": 46}}
     button: dict[str, Any] = {"label": "play", "method": "animate", "args": [None, play]}
-    menu: dict[str, Any] = {"type": "buttons", "buttons": [button], "pad": {"t": 62}}
+    menu: dict[str, Any] = {"type": "buttons", "buttons": [button], "pad": {"t": 128}}
     menu |= {"x": 0, "y": 0, "xanchor": "left", "yanchor": "top"}
-    figure.update_layout(height=460, margin={"b": 130}, sliders=[slider], updatemenus=[menu])
+    menu |= {"bgcolor": CLEAR, "bordercolor": AXIS, "font": {"color": INK}}
+    figure.update_layout(height=510, margin={"b": 180}, sliders=[slider], updatemenus=[menu])
     return figure

@@ -246,7 +246,7 @@ def encoders_section(result: DocumentsResult) -> Section:
         [
             "Documents with free representations know nothing of each other. An encoder gives an "
             f"unseen document a representation without training. {told(*claims[: len(ENCODERS)])}",
-            "Or is its place at least better than that of another document? "
+            "Or is it at least better off there than with another document's representation? "
             + told(*claims[len(ENCODERS) :]),
             Table(
                 "Free representations and encoders",
@@ -260,8 +260,8 @@ def encoders_section(result: DocumentsResult) -> Section:
                 ],
                 rows,
                 f"{len(ENCODERS)} encoders, representations not trained. Unseen: texts that were "
-                "not learnt, under the representation the encoder gives them; chance of naming "
-                f"one is {1 / (result.documents + 3):.2f}. Means over seeds.",
+                "not learnt, under the representation the encoder gives them; chance of "
+                f"identifying one is {1 / (result.documents + 3):.2f}. Means over seeds.",
             ),
         ],
     )

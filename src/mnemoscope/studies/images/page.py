@@ -50,11 +50,11 @@ def _pictures(result: ImagesResult, what: Literal["drawn", "completed"]) -> Figu
     lines_of = {"real": result.real, **made} if result.real else made
     pictures = [_grey(np.array(images), result.shape) for images in lines_of.values()]
     count = len(next(iter(made.values())))
-    first = "First line: held-out images. Below: " if result.real else ""
+    first = "First line: held-out images. " if result.real else ""
     caption = {
-        "drawn": f"{first}drawn freely by the first seed of each model, pixel by pixel at "
+        "drawn": f"{first}Drawn freely by the first seed of each model, pixel by pixel at "
         "temperature 1, not chosen.",
-        "completed": f"{first}each model was shown the upper half and drew the lower one, at "
+        "completed": f"{first}Each model was shown the upper half and drew the lower one, at "
         "temperature 1, not chosen.",
     }
     return Figure(

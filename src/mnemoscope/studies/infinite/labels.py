@@ -8,7 +8,7 @@ LABELS = {
     "carried": "keys of half a window carried",
     "transformer_xl": "Transformer-XL's cache",
     "compressive": "Compressive Transformer's",
-    "even": "∞-former, even samples",
+    "even": "∞-former, evenly sampled",
     "sticky": "∞-former, sticky",
     "lora": "LoRA without memory, trained",
     "added": "∞-former's densities, trained",

@@ -24,7 +24,7 @@ def learning_sections(novels: Novels) -> list[Section]:
     parts: list[str | Table] = [
         f"Densities and LoRA learnt from {novels.trained:,} tokens of the other novels, one "
         "training each; the base is frozen. Both carry half a window whole besides. A memory has "
-        "to save more than LoRA does, and more with its own past than with another book's: the "
+        "to save more than LoRA does, and more with its own state than with another book's: the "
         "rest is getting used to novels.",
         claims_table("Is it memory?", _claims(learnt)),
     ]
@@ -44,7 +44,7 @@ def _claims(learnt: dict[str, NovelLosses]) -> list[Claim]:
             less = lora.nats() - reading.nats()
             found.append(_claim(f"{label}: saves more than LoRA without memory", less))
         more = reading.nats("other") - reading.nats()
-        found.append(_claim(f"{label}: its own past saves something over another book's", more))
+        found.append(_claim(f"{label}: its own state saves something over another book's", more))
     return found
 
 

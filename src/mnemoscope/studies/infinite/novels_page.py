@@ -65,7 +65,7 @@ def _found(novels: Novels) -> list[str]:
     losses = signal.losses
     if "other" in losses:
         cost = np.mean(losses["other"]) - np.mean(losses["own"])
-        told.append(f"With another book's past it would lose {cost:.2f} nats per token.")
+        told.append(f"With another book's state it would lose {cost:.2f} nats per token.")
     return told
 
 
@@ -159,13 +159,13 @@ def _past(novels: Novels) -> Section:
             rows.append([_label(novels, reading.reader), label, float(reading.nats(past).mean()),
                          float(more.value), float(more.low), float(more.high)])  # fmt: skip
     return Section(
-        "2 · Whose past?",
+        "2 · Whose state?",
         [
             "The last window and the sinks stay; what is older is the passage's own, nothing, or "
             "that of a passage of another book, exchanged at every window.",
             Table(
-                "Own, no and another's past",
-                ["reads with", "past", "nats per token", "more than own", "from", "to"],
+                "Own, no and another's state",
+                ["reads with", "state", "nats per token", "more than own", "from", "to"],
                 rows,
                 f"Windows of {novels.windows[0]}; 95 % over passages.",
             ),

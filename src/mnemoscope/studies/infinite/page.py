@@ -25,11 +25,11 @@ from mnemoscope.studies.infinite.result import (
 from mnemoscope.studies.sentences import LOSS, Banded, banded, said
 
 PASTS: dict[Past, str] = {
-    "own": "its own past",
-    "none": "no past",
-    "other": "another text's past",
+    "own": "its own state",
+    "none": "no state",
+    "other": "another text's state",
 }
-BOUND = "best that no past allows"
+BOUND = "best without a state"
 # Nats per token that count: one in a hundred tokens at half its surprise is more.
 LEAST = 0.01
 
@@ -60,7 +60,7 @@ def _found(result: InfiniteResult, best: float) -> list[str]:
 def _beyond(result: InfiniteResult, best: float) -> Claim:
     """Whether the signal does better than whoever sees single windows could."""
     return Claim(
-        "∞-former's signal: better than anything without a past can be",
+        "∞-former's signal: better than anything without a state can be",
         best - _own(result.made_up),
         LEAST,
         "nats",
@@ -69,10 +69,10 @@ def _beyond(result: InfiniteResult, best: float) -> Claim:
 
 
 def _past_of(attached: Attached, where: str) -> str:
-    """What the own past saves on one sort of text."""
+    """What the own state saves on one sort of text."""
     failed = not_passed([attached.gate])
     if failed:
-        return f"{where} nothing can be said of an attached past: {failed}."
+        return f"{where} nothing can be said of an attached memory: {failed}."
     # The unit is said once.
     units: dict[Over, str] = {"none": " nats per token", "other": ""}
     words = []
@@ -95,12 +95,12 @@ def _own(attached: Attached) -> Floats:
 
 
 def _saves(attached: Attached, kind: Kind, over: Over) -> Claim:
-    """Whether the own past surely saves as much as counts.
+    """Whether the own state surely saves as much as counts.
 
     What counts is the value of the interval over windows that is nearest to nothing.
     """
     _, low, high = attached.gains(kind, over).T
-    text = f"{KINDS[kind]}: the own past saves something over {PASTS[over]}"
+    text = f"{KINDS[kind]}: the own state saves something over {PASTS[over]}"
     return Claim(text, np.clip(0, low, high), LEAST, "nats", [attached.gate])
 
 
@@ -127,8 +127,8 @@ def _table(attached: Attached, name: str) -> Table:
         name,
         ["memory", "own", "none", "another's", "over none", "over another's", "bytes"],
         rows,
-        "Loss in nats per token after the own past, none and another text's, the first token of a "
-        "window left out, and what the own past saves; means over seeds. Sure is what stays above "
+        "Loss in nats per token with the own state, none and another text's, the first token of a "
+        "window left out, and what the own state saves; means over seeds. Sure is what stays above "
         "zero in 95 % of redraws of the windows. Bytes: what one text carries between windows.",
     )
 
@@ -139,13 +139,13 @@ def _made_up(result: InfiniteResult, best: float) -> Section:
         "1 · Texts with words of their own",
         [
             f"Every text uses {result.own} of {result.vocab_size} words, with equal chances, so "
-            f"all that the past can tell is which. Knowing them gives "
+            "all that earlier windows can tell is which. Knowing them gives "
             f"{math.log(result.own):.2f} nats per token; the best that a window of "
             f"{result.window} tokens allows by itself is {best:.2f}. With ∞-former's "
             f"signal the loss is {said(own)}.",
             _claims(
                 result.made_up,
-                "What the past saves on made-up texts",
+                "What the state saves on made-up texts",
                 _beyond(result, best),
             ),
             _table(result.made_up, "Made-up texts"),
@@ -181,7 +181,7 @@ def _topics(result: InfiniteResult) -> Section:
             "the memory learns on half of the topics that the model never saw, and "
             f"{result.topics.fits('signal')[0].windows} windows of the other half are "
             "read.",
-            _claims(result.topics, "What the past saves on topics"),
+            _claims(result.topics, "What the state saves on topics"),
             _table(result.topics, "Topics"),
         ],
     )

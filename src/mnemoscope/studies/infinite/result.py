@@ -79,7 +79,7 @@ class Attached:
             np.nan if one.trivial is None else one.trivial - one.fits["signal"].loss("none")
             for one in self.seeds
         ]
-        return Gate("loss without a past below that of word frequencies", margins)
+        return Gate("loss without a state below that of word frequencies", margins)
 
     def fits(self, kind: Kind) -> list[Fit]:
         """Those of one kind of memory."""

@@ -20,10 +20,10 @@ Text = Literal["made-up", "topics"]
 
 
 class InfiniteStudy(Study):
-    """What does an attached past save?
+    """What does an attached memory save?
 
-    A frozen language model that has only seen single windows gets a trained memory of all windows
-    before. Does its own past help it more than none, and more than that of another text?
+    A frozen language model that has only seen single windows gets a memory of all windows before.
+    Does the state of its own text help it more than none, and more than that of another text?
     """
 
     Result = InfiniteResult

@@ -52,8 +52,8 @@ def cost(result: RetentionResult) -> Section:
     return Section(
         "What it costs to continue",
         [
-            f"From {lengths[0]} to {lengths[-1]} tokens the state grows, with no end, of "
-            f"{', '.join(grows) or 'none'}; it has come to its size of "
+            f"From {lengths[0]} to {lengths[-1]} tokens the state keeps growing in "
+            f"{', '.join(grows) or 'none'}; it grows no more in "
             f"{', '.join(settled) or 'none'}.",
             Figure(
                 "Bytes against length",

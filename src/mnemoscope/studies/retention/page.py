@@ -179,7 +179,7 @@ def _by_load(result: RetentionResult) -> Section:
     return Section(
         "More to keep, and values that change",
         [
-            f"With {twice[-1]} of {result.age_pairs} items written twice, {told}.",
+            f"With {twice[-1]} of {result.age_pairs} items overwritten, {told}.",
             Figure(
                 "Recall against items",
                 _curves(

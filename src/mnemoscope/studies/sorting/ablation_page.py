@@ -82,7 +82,7 @@ def ablation_figure(result: SortingResult) -> Figure:
         bars(
             series,
             "what is changed",
-            "symbols named in their place",
+            "share of symbols right",
             references=[Reference(result.chance, "chance")],
             y_range=(0, 1.03),
         ),
@@ -106,17 +106,17 @@ def ablation_sections(result: SortingResult) -> list[Section]:
         facts = result.models[name]
         more = (last[facts.label][:, None] - last[whole]).ravel()
         rows.append([facts.knob, _short(name), said(last[facts.label]), float(more.mean())])
-        text = f"{_short(name)}: more is named in its place, at {longest}"
+        text = f"{_short(name)}: more is right in its place, at {longest}"
         claims.append(Claim(text, more, LEAST, "", [gates[facts.label], gates[whole]]))
     words = (
         "One thing at a time is changed of the ∞-former with equal shares, N vectors and no "
-        f"cache, which names {said(last[whole])} at {longest}. What counts is {LEAST} of the "
-        "answers, of every seed against every seed; opposite: as much less is named."
+        f"cache, which has {said(last[whole])} of the symbols right at {longest}. What counts is "
+        f"{LEAST} of the answers, of every seed against every seed; opposite: as much less."
     )
     columns = ["option", "variant", f"accuracy at {longest}", "more than equal shares"]
     table = Table("Options", columns, rows, "Mean over seeds, lowest to highest.")
-    judged = claims_table("What an option is worth", claims)
-    return [Section("What each option is worth", [words, judged, table])]
+    judged = claims_table("What an option changes", claims)
+    return [Section("What each option changes", [words, judged, table])]
 
 
 def _short(name: str) -> str:

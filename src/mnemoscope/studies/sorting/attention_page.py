@@ -72,7 +72,7 @@ def _by_age(seen: dict[str, list[Attention]], without: list[str], segment: int) 
                     series,
                     "age (tokens before the question)",
                     "share of attention",
-                    references=[Reference(1 / count, "even")],
+                    references=[Reference(1 / count, "uniform")],
                 ),
                 "Share of the attention to what was read that goes to each segment of the stream, "
                 "while answering, mean over layers, heads and streams. For a queue of tokens: its "
@@ -98,17 +98,17 @@ def _afar(seen: dict[str, list[Attention]], result: SortingResult, trained: int)
         "Where attention goes in longer streams",
         [
             f"The same at {longest} tokens, of which the oldest {1 - trained / longest:.0%} are "
-            "older than anything was in training. Even attention would give them that share; they "
-            f"get: {told}. In a signal with a fixed τ a place stands for an age, so what was "
-            "learnt of ages in training says nothing of older ones; with equal shares it stands "
-            "for a share of the stream, short or long.",
+            "older than anything was in training. Uniform attention would give them that share; "
+            f"they get: {told}. In a signal with a fixed τ a position stands for an age, so what "
+            "was learnt of ages in training says nothing of older ones; with equal shares it "
+            "stands for a share of the stream, short or long.",
             Figure(
                 "Attention by age in a longer stream",
                 lines(
                     series,
                     "age (tokens before the question)",
                     "share of attention",
-                    references=[Reference(1 / count, "even")],
+                    references=[Reference(1 / count, "uniform")],
                     log_x=True,
                 ),
                 f"As above, after {longest} tokens; trained at {trained}.",
@@ -125,7 +125,7 @@ def _densities(signals: dict[str, list[Attention]]) -> Section:
         "How wide attention is",
         [
             "Every query attends to a signal through a density with mean μ and width σ. A width "
-            "near 1 takes in the whole signal: its mean, which is what counting needs.",
+            "near 1 covers the whole signal: its mean, which is what counting needs.",
             _histogram("Means", "μ", "mean of a density (0 = oldest, 1 = newest)", mu, MU_EDGES),
             _histogram("Widths", "σ", "width of a density", sigma, SIGMA_EDGES),
         ],
@@ -155,7 +155,7 @@ def _over_time(written: Floats) -> Section:
         [
             "Sticky memories give room to what was attended to. The picture shows, for one stream "
             "and the first layer, how much attention every part of the signal had received when "
-            f"the next segment was written. Even attention would be {1 / PARTS:.3f} everywhere; "
+            f"the next segment was written. Uniform attention would be {1 / PARTS:.3f} everywhere; "
             f"the most that one part got is {newest_first.max():.3f}.",
             Figure(
                 "Sticky attention over time",

@@ -89,7 +89,7 @@ def findings(result: SortingResult) -> list[str]:
             f"what is in reach of its own cache and segment; the best has {best:.0%} of the "
             f"symbols right, guessing {result.chance:.0%}."
         ]
-    how = LEAST, ("names most", "name most"), ".0%", " right"
+    how = LEAST, ("answers best", "answer best"), ".0%", " of the symbols right"
     first, final = (leaders({_called(n): s[n] for n in passed}, *how) for s in (scores, last))
     seen = _remembering(result, trained, gates, at)
     sentences = [f"After {at} tokens, {seen}: {first}; {_counted(result, at)}."]

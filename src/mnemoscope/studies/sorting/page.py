@@ -125,7 +125,7 @@ def _by_length(result: SortingResult, trained: int, way: Way) -> Figure:
 
 
 def _drawn(series: Sequence[Series], **how: Any) -> Plot:
-    titles = "tokens in the stream", "symbols named in their place"
+    titles = "tokens in the stream", "share of symbols right"
     return lines(series, *titles, y_range=(0, 1.03), **how)
 
 

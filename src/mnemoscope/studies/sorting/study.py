@@ -51,9 +51,9 @@ PROTOTYPE: dict[str, Any] = {
 class SortingStudy(ShapedStudy):
     """How much of a long stream is kept?
 
-    A long stream of symbols is read, whose probabilities drift; then all symbols must be named, the
-    most frequent first. How well do Transformer-XL, Compressive Transformer and ∞-former answer,
-    with states of the same size, as the stream grows?
+    A long stream of symbols is read, whose probabilities drift; then all symbols must be listed,
+    the most frequent first. How well do Transformer-XL, Compressive Transformer and ∞-former
+    answer, with states of the same size, as the stream grows?
     """
 
     Result = SortingResult

@@ -173,7 +173,7 @@ def _cross_attention(result: TranslationResult) -> Section:
     for model, seen in result.cross_attention.items():
         parts += [
             f"{label(model)}: the source token with the highest weight gets {seen.sharpness:.0%} "
-            f"of the attention mass, mean over {len(result.examples)} sentences; even weights "
+            f"of the attention mass, mean over {len(result.examples)} sentences; equal weights "
             f"would give it {seen.even:.0%}.",
             Figure(
                 f"Alignment of {label(model)}",

@@ -33,11 +33,12 @@ def _steered(by_text: dict[str, Claim]) -> list[str]:
     if unjudged:
         return [f"How heads look back cannot be told: {why_not(unjudged[0])}."]
     seen = all(one.verdict == "seen" for one in pair)
-    begun = "By positions alone" if seen else "That heads look back by positions alone is unclear"
+    begun = "" if seen else "That heads look back by positions alone is unclear: "
     often = list(dict.fromkeys(map(how_often, pair)))
     return [
-        f"{begun}: they predict where the strongest head attends (R² {np.mean(fit.effects):.2f}), "
-        f"and shifted by k tokens they move {100 * np.mean(shift.effects):.0f} % of its attention "
+        f"{begun}{'p' if begun else 'P'}ositions alone predict where the strongest head attends "
+        f"(R² {np.mean(fit.effects):.2f}), and shifted by k tokens they move "
+        f"{100 * np.mean(shift.effects):.0f} % of its attention "
         f"by k; {'both ' if len(often) == 1 else ''}{', then '.join(often)}."
     ]
 
