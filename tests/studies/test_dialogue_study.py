@@ -283,6 +283,28 @@ def test_a_corpus_of_ones_own_is_read_and_spoken_about(tmp_path: Path, corpus: P
     assert "What they say" in [one.title for one in page(result)]
 
 
+def test_a_short_document_and_a_long_reply_are_said_on_the_page(
+    tmp_path: Path, corpus: Path
+) -> None:
+    content = json.loads(corpus.read_text())
+    content["documents"]["crane"] = ["Cranes.", "Old."]
+    content["conversations"][-1]["turns"][1]["text"] = "by the river, " * 40
+    corpus.write_text(json.dumps(content))
+    options: dict[str, Any] = {
+        "source": str(corpus), "memories": ("gru",), "width": 8, "heads": 2, "window": 16,
+        "vectors": 8, "steps": 2, "warmup": 1, "batch": 2, "learning_rates": (1e-3,), "seeds": 1,
+        "vocabulary_size": 300, "least_gain": 50.0, "spoken": 0, "shown": 0,
+    }  # fmt: skip
+    result = ms.study("dialogue", out=tmp_path / "study", jobs=1, **options).result
+    short, long = result.warnings
+    assert short.startswith("1 of 2 documents are no longer than the window of 16 tokens")
+    assert "conversations have a reply longer than the window of 16 tokens" in long
+    words = text_of(page(result))
+    assert short in words
+    assert long in words
+    assert "A pretrained model, which has learnt to read" in words
+
+
 def test_greedy_replies_do_not_depend_on_how_the_document_is_cut(corpus: Path) -> None:
     pytest.importorskip("rouge_score")
     pytest.importorskip("nltk")

@@ -104,7 +104,7 @@ def findings(found: Recovered) -> list[str]:
             "No memory can look good here: seeing all of the document saves "
             f"{gain.mean:.3f} nats per token of its words against seeing none of it; at least "
             f"{found.result.least_gain:g} were asked for in advance, so no memory was "
-            f"{'tried' if found.result.pretrained else 'trained'}."
+            f"{'tried' if found.result.pretrained else 'trained'}. {_elsewhere(found)}"
         ]
     failed = [str(gate) for gate in gates_of_bounds(found) if not gate.passed]
     if failed:
@@ -123,6 +123,13 @@ def findings(found: Recovered) -> list[str]:
         )
     out = [found.labels[m] for m in found.contestants if found.labels[m] not in passed]
     return [*told, *not_compared(out, "not every training is as good as no document at all")]
+
+
+def _elsewhere(found: Recovered) -> str:
+    """Where to look when there is nothing to recover here."""
+    if found.result.pretrained:
+        return "Replies that draw on their documents need another corpus, or longer documents."
+    return "A pretrained model, which has learnt to read, is the setting where it may: give model."
 
 
 def _answers(found: Recovered) -> str:
