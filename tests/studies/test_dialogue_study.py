@@ -144,6 +144,30 @@ def test_claims_have_a_size_and_gates() -> None:
     assert "the ceiling answers 95%" in findings(known)[0]
 
 
+def test_of_one_training_conversations_must_show_what_is_claimed() -> None:
+    clear = {FLOOR: [3.0], CEILING: [1.0], "window": [2.9], "infinite": [2.0]}
+    verdicts = {one.text: one.verdict for one in claims_of(Recovered(made(clear)))}
+    assert verdicts["INFINITE holds something of the document"] == "seen"
+    assert verdicts["INFINITE recovers more than WINDOW"] == "seen"
+    # The third conversation alone gains: a mean over three says nothing for others.
+    result = made(clear)
+    uneven: list[Any] = []
+    for one in result.trials:
+        outcome: Any = one.outcome
+        if one.model == "infinite":
+            rows = [[3.0 * 0.9 * n for n in (4, 3, 2, 1)], [3.0 * n for n in (4, 3, 2, 1)],
+                    [0.5 * n for n in (4, 3, 2, 1)]]  # fmt: skip
+            outcome = replace(outcome, nats=outcome.nats | {"own": tuple(map(tuple, rows))})
+        uneven.append(replace(one, outcome=outcome))
+    found = Recovered(replace(result, trials=tuple(uneven)))
+    assert found.saved("infinite").mean > 0.5
+    verdicts = {one.text: one.verdict for one in claims_of(found)}
+    assert verdicts["INFINITE holds something of the document"] != "seen"
+    assert verdicts["INFINITE recovers more than WINDOW"] != "seen"
+    assert "in the place of seeds" in text_of(page(replace(result, trials=tuple(uneven))))
+    assert "in the place of seeds" not in text_of(page(made(BETWEEN)))
+
+
 def test_the_page_has_all_parts_and_escapes_what_was_said() -> None:
     result = made(BETWEEN, warnings=("One document is short",))
     sections = page(result)
