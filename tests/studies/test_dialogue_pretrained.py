@@ -22,6 +22,9 @@ from brought import SENTENCES
 from dialogue_results import own_corpus
 from hf_families import save_whole
 
+from mnemoscope.huggingface import DocumentMemory
+from mnemoscope.studies.dialogue.recovered import Recovered
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> dict[str, Any]:
@@ -96,6 +99,7 @@ def test_what_cannot_be_is_refused(world: dict[str, Any], tmp_path: Path) -> Non
     for options, words in (
         ({"source": None}, "model and source go together"),
         ({"memories": ("gru",)}, "must be trained"),
+        ({"model": None, "memories": ("documents",)}, "behind a block of a pretrained model"),
         ({"window": 7}, "even window"),
         ({"window": 64, "vectors": 16}, "half as many vectors"),
         ({"model": None, "rating": 3}, "rating is for a pretrained model"),
@@ -104,3 +108,39 @@ def test_what_cannot_be_is_refused(world: dict[str, Any], tmp_path: Path) -> Non
             DialogueStudy.preset("quick", **world | options)
     with pytest.raises(UserError, match="two are needed"):
         ms.study("dialogue", out=tmp_path / "study", jobs=1, **world, window=16, rating=5)
+
+
+def test_a_document_memory_takes_part_by_name(world: dict[str, Any], tmp_path: Path) -> None:
+    from mnemoscope.studies.dialogue.pretrained import measure_pretrained
+
+    # A model that is worse than a blind guess has no room for a wrong document.
+    text = Path(world["source"]).read_text() + SENTENCES
+    calm: dict[str, Any] = {"max_position_embeddings": 512, "initializer_range": 0.05}
+    save_whole(tmp_path / "calm", text, 300, **calm)
+    world["model"] = str(tmp_path / "calm")
+    study = DialogueStudy.preset(
+        "quick", **world, window=16, vectors=16, memories=("documents",), document_entries=16,
+        document_epochs=30,
+    )  # fmt: skip
+    always = study.model_copy(update={"least_gain": -10.0})
+    result = measure_pretrained(always, tmp_path)
+    found = Recovered(result)
+    # With no document open it is the floor; with its own it is another model.
+    assert found.loss("documents", "all", "none") == pytest.approx(found.loss(FLOOR), abs=1e-4)
+    own, other = (found.loss("documents", "all", one) for one in ("own", "another"))
+    assert abs(own - other).max() > 1e-3
+    assert result.learnt is not None
+    assert result.learnt.documents == 2
+    assert result.learnt.right < result.learnt.none
+    learnt = sum(
+        one.numel()
+        for one in DocumentMemory.from_pretrained(tmp_path / "documents").weights.parameters()
+    )
+    assert result.models["documents"].state_bytes == 4 * learnt
+    assert from_plain(DialogueResult, to_plain(result)) == result
+    words = "\n".join(one for part in page(result) for one in part.parts if isinstance(one, str))
+    assert "The document memory learnt all 2 documents" in words
+    # Stopped and started again, nothing is learnt or read again.
+    before = (tmp_path / "documents" / "documents.safetensors").stat().st_mtime_ns
+    assert measure_pretrained(always, tmp_path) == result
+    assert (tmp_path / "documents" / "documents.safetensors").stat().st_mtime_ns == before

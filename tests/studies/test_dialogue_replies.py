@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from brought import SENTENCES
 from dialogue_results import made, own_corpus
 
 import mnemoscope as ms
@@ -64,7 +65,7 @@ def test_what_scores_replies_is_asked_for_before_anything_is_trained(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for other in ("rouge_score", "nltk"):
-        monkeypatch.setitem(sys.modules, other, None if other == name else sys)  # type: ignore[arg-type]
+        monkeypatch.setitem(sys.modules, other, None if other == name else sys)
     with pytest.raises(UserError, match=rf"scored by {name}: pip install 'mnemoscope\[scores\]'"):
         ms.study("dialogue", out=tmp_path / "study", jobs=1, source=str(own_corpus(tmp_path)))
     assert not (tmp_path / "study").exists()
@@ -101,3 +102,66 @@ def test_published_scores_stand_beside_those_of_the_same_corpus() -> None:
 def test_older_results_say_what_their_meteor_matched() -> None:
     assert "METEOR (exact)" in tables_of(spoken("plain"))["Replies"].columns
     assert "METEOR (stems)" in tables_of(spoken("plain", stems=True))["Replies"].columns
+
+
+def test_a_pretrained_model_says_what_it_would_with_all_in_its_context(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("rouge_score")
+    pytest.importorskip("nltk")
+    import torch
+    from hf_families import save_whole
+
+    from mnemoscope.huggingface.infinite.memory import InfiniteMemory
+    from mnemoscope.huggingface.loading import load_model
+    from mnemoscope.huggingface.stream import HuggingFaceStream
+    from mnemoscope.huggingface.untrained import untrained
+    from mnemoscope.studies.dialogue.pretrained_replies import Voice
+
+    shape: dict[str, Any] = {"max_position_embeddings": 512, "initializer_range": 0.3}
+    save_whole(tmp_path / "model", SENTENCES * 9, 300, **shape)
+    model, tokenizer = load_model(str(tmp_path / "model"))
+    prompt = tokenizer.encode(SENTENCES.strip() * 3)
+
+    def said(call: Any, window: int) -> tuple[str, str]:
+        sampler = torch.Generator().manual_seed(0)
+        return Voice(call, window, "cpu").say(prompt, tokenizer.decode, sampler)
+
+    greedy, sampled = said(HuggingFaceStream(model), 512)
+    wanted = model.generate(
+        torch.tensor([prompt]), max_new_tokens=60, do_sample=False, pad_token_id=0
+    )
+    text = tokenizer.decode(wanted[0, len(prompt) :])
+    assert greedy == text.strip().partition("\n")[0]
+    # Read in pieces, and with a memory that has room for all, it says the same.
+    assert said(HuggingFaceStream(model), 7) == (greedy, sampled)
+    memory = InfiniteMemory(model, untrained("transformer_xl", 16, 400))
+    assert said(memory, memory.options.window) == (greedy, sampled)
+    memory.detach()
+
+
+def test_replies_of_a_pretrained_model_are_scored_where_that_is_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("rouge_score")
+    pytest.importorskip("nltk")
+    from hf_families import save_whole
+
+    from mnemoscope.studies.dialogue.pretrained import measure_pretrained
+    from mnemoscope.studies.dialogue.pretrained_replies import speaks
+    from mnemoscope.studies.dialogue.study import DialogueStudy
+
+    corpus = own_corpus(tmp_path)
+    save_whole(tmp_path / "model", corpus.read_text() + SENTENCES, 300, max_position_embeddings=512)
+    options: dict[str, Any] = {
+        "model": str(tmp_path / "model"), "source": str(corpus), "window": 16, "vectors": 16,
+        "memories": ("transformer_xl", "documents"), "document_epochs": 2, "document_entries": 8,
+        "shown": 0,
+    }  # fmt: skip
+    assert not speaks(DialogueStudy.preset("corpus", **options))
+    study = DialogueStudy.preset("quick", **options, spoken=1)
+    result = measure_pretrained(study.model_copy(update={"least_gain": -10.0}), tmp_path)
+    found = Recovered(result)
+    for model in (FLOOR, CEILING, "transformer_xl", "documents"):
+        replies = found.trials[model][0].replies
+        assert [(one.how, one.count) for one in replies] == [("greedy", 1), ("sampled", 1)]
+    assert "Replies" in tables_of(result)
+    assert (tmp_path / "pretrained" / "ceiling-replies.json").is_file()

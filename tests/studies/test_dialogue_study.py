@@ -144,6 +144,30 @@ def test_claims_have_a_size_and_gates() -> None:
     assert "the ceiling answers 95%" in findings(known)[0]
 
 
+def test_of_one_training_conversations_must_show_what_is_claimed() -> None:
+    clear = {FLOOR: [3.0], CEILING: [1.0], "window": [2.9], "infinite": [2.0]}
+    verdicts = {one.text: one.verdict for one in claims_of(Recovered(made(clear)))}
+    assert verdicts["INFINITE holds something of the document"] == "seen"
+    assert verdicts["INFINITE recovers more than WINDOW"] == "seen"
+    # The third conversation alone gains: a mean over three says nothing for others.
+    result = made(clear)
+    uneven: list[Any] = []
+    for one in result.trials:
+        outcome: Any = one.outcome
+        if one.model == "infinite":
+            rows = [[3.0 * 0.9 * n for n in (4, 3, 2, 1)], [3.0 * n for n in (4, 3, 2, 1)],
+                    [0.5 * n for n in (4, 3, 2, 1)]]  # fmt: skip
+            outcome = replace(outcome, nats=outcome.nats | {"own": tuple(map(tuple, rows))})
+        uneven.append(replace(one, outcome=outcome))
+    found = Recovered(replace(result, trials=tuple(uneven)))
+    assert found.saved("infinite").mean > 0.5
+    verdicts = {one.text: one.verdict for one in claims_of(found)}
+    assert verdicts["INFINITE holds something of the document"] != "seen"
+    assert verdicts["INFINITE recovers more than WINDOW"] != "seen"
+    assert "in the place of seeds" in text_of(page(replace(result, trials=tuple(uneven))))
+    assert "in the place of seeds" not in text_of(page(made(BETWEEN)))
+
+
 def test_the_page_has_all_parts_and_escapes_what_was_said() -> None:
     result = made(BETWEEN, warnings=("One document is short",))
     sections = page(result)
@@ -283,6 +307,28 @@ def test_a_corpus_of_ones_own_is_read_and_spoken_about(tmp_path: Path, corpus: P
     assert result.chance is None
     assert result.source == "own.json"
     assert "What they say" in [one.title for one in page(result)]
+
+
+def test_a_short_document_and_a_long_reply_are_said_on_the_page(
+    tmp_path: Path, corpus: Path
+) -> None:
+    content = json.loads(corpus.read_text())
+    content["documents"]["crane"] = ["Cranes.", "Old."]
+    content["conversations"][-1]["turns"][1]["text"] = "by the river, " * 40
+    corpus.write_text(json.dumps(content))
+    options: dict[str, Any] = {
+        "source": str(corpus), "memories": ("gru",), "width": 8, "heads": 2, "window": 16,
+        "vectors": 8, "steps": 2, "warmup": 1, "batch": 2, "learning_rates": (1e-3,), "seeds": 1,
+        "vocabulary_size": 300, "least_gain": 50.0, "spoken": 0, "shown": 0,
+    }  # fmt: skip
+    result = ms.study("dialogue", out=tmp_path / "study", jobs=1, **options).result
+    short, long = result.warnings
+    assert short.startswith("1 of 2 documents are no longer than the window of 16 tokens")
+    assert "conversations have a reply longer than the window of 16 tokens" in long
+    words = text_of(page(result))
+    assert short in words
+    assert long in words
+    assert "A pretrained model, which has learnt to read" in words
 
 
 def test_greedy_replies_do_not_depend_on_how_the_document_is_cut(corpus: Path) -> None:

@@ -183,8 +183,8 @@ class Dialogue(MadeUpOptions, Task):
         """Return ``size`` conversations or pieces: drawn at random to train on, else in turn."""
         if self.piece is not None:
             read = _pieces(self)[split]
-            drawn = self.choose(len(read), step, size, seed, split)
-            chosen = read[drawn].astype(np.int64)
+            places = self.choose(len(read), step, size, seed, split)
+            chosen = read[places].astype(np.int64)
             return Batch.episodes(chosen[:, :-1], chosen[:, 1:])
         if self.source is None:
             # One more than there are rows, so that the last one has another one's document too.

@@ -70,8 +70,9 @@ def claims_of(found: Recovered) -> list[Claim]:
     claims = []
     for model in found.contestants:
         name, gates = found.labels[model], [*bounds, gate_of(found, model)]
-        saved = floor - found.loss(model, "document")
-        swapped = found.loss(model, "document", "another") - found.loss(model, "document")
+        own, other = (found.loss(model, "document", read) for read in ("own", "another"))
+        saved = found.all_of(floor - own, found.saved(model))
+        swapped = found.all_of(other - own, found.cost(model, "another"))
         claims += [
             Claim(f"{name} holds something of the document", saved, LEAST_NATS, "nats", gates),
             Claim(f"{name}: it must be this document", swapped, LEAST_NATS, "nats", gates),
@@ -85,7 +86,7 @@ def claims_of(found: Recovered) -> list[Claim]:
         claims.append(
             Claim(
                 f"{found.labels[model]} recovers more than {found.labels[other]}",
-                apart,
+                found.all_of(apart, found.apart(model, other)),
                 LEAST_SHARE,
                 "of the gain",
                 [*bounds, gate_of(found, model), gate_of(found, other)],
@@ -104,13 +105,15 @@ def findings(found: Recovered) -> list[str]:
             "No memory can look good here: seeing all of the document saves "
             f"{gain.mean:.3f} nats per token of its words against seeing none of it; at least "
             f"{found.result.least_gain:g} were asked for in advance, so no memory was "
-            f"{'tried' if found.result.pretrained else 'trained'}."
+            f"{'tried' if found.result.pretrained else 'trained'}. {_elsewhere(found)}"
         ]
     failed = [str(gate) for gate in gates_of_bounds(found) if not gate.passed]
     if failed:
         return [f"Nothing can be told of memories: {failed[0]}."]
     passed = {
-        found.labels[m]: found.shares(m) for m in found.contestants if gate_of(found, m).passed
+        found.labels[m]: found.all_of(found.shares(m), found.share(m))
+        for m in found.contestants
+        if gate_of(found, m).passed
     }
     told = [
         "Seeing all of the document saves "
@@ -123,6 +126,13 @@ def findings(found: Recovered) -> list[str]:
         )
     out = [found.labels[m] for m in found.contestants if found.labels[m] not in passed]
     return [*told, *not_compared(out, "not every training is as good as no document at all")]
+
+
+def _elsewhere(found: Recovered) -> str:
+    """Where to look when there is nothing to recover here."""
+    if found.result.pretrained:
+        return "Replies that draw on their documents need another corpus, or longer documents."
+    return "A pretrained model, which has learnt to read, is the setting where it may: give model."
 
 
 def _answers(found: Recovered) -> str:

@@ -43,4 +43,10 @@ UNTRAINED = {
     "infinite": "∞-former (samples at equal distances)",
     "infinite_sticky": "∞-former (sticky)",
 }
-LABELS = {FLOOR: "no document (floor)", CEILING: "all in sight (ceiling)"}
+# Learns documents before any conversation, and holds them by name: only for a pretrained model.
+BY_NAME = "documents"
+LABELS = {
+    FLOOR: "no document (floor)",
+    CEILING: "all in sight (ceiling)",
+    BY_NAME: "document memory (by name)",
+}

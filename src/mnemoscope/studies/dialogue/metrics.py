@@ -67,7 +67,8 @@ def compare(how: str, said: Sequence[str], meant: Sequence[str]) -> Replies:
     pairs = [*zip(said, meant, strict=True)]
     rows = np.array([(f1(*pair), *rouge(*pair), meteor(*pair)) for pair in pairs])
     bleu = BLEU(tokenize="13a").corpus_score(list(said), [list(meant)])
-    return Replies(how, len(said), *rows.mean(0).tolist(), float(bleu.score), stems=True)
+    words, rouge_1, rouge_l, stems = (float(mean) for mean in rows.mean(0))
+    return Replies(how, len(said), words, rouge_1, rouge_l, stems, float(bleu.score), stems=True)
 
 
 class _NoSynonyms:

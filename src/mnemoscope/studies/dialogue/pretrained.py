@@ -9,8 +9,7 @@ Shapes: C conversations, T tokens of the turns of one, G groups of tokens.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,28 +18,22 @@ import torch
 
 from mnemoscope.activations.streams.infinite_stream import InfinitePageStream
 from mnemoscope.core.arrays import Floats
-from mnemoscope.core.errors import UserError
-from mnemoscope.data.dialogue.conversation import Conversation, another_document
-from mnemoscope.data.dialogue.corpus import divided, read_conversations, recognise
-from mnemoscope.data.dialogue.script import (
-    TURNS,
-    Script,
-    Written,
-    check_against_window,
-    common_words,
-    write,
-)
+from mnemoscope.data.dialogue.corpus import recognise
+from mnemoscope.data.dialogue.script import TURNS, check_against_window
 from mnemoscope.data.dialogue.task import Control
 from mnemoscope.huggingface import blocks
 from mnemoscope.huggingface.infinite.memory import InfiniteMemory
-from mnemoscope.huggingface.loading import rows_of
 from mnemoscope.huggingface.stream import HuggingFaceStream
-from mnemoscope.huggingface.tokenizers import beginning, spanning_encoder
-from mnemoscope.huggingface.untrained import SINKS, Untrained, untrained
+from mnemoscope.huggingface.untrained import SINKS, untrained
 from mnemoscope.studies.dialogue.attended import WATCHED, attended
-from mnemoscope.studies.dialogue.contestants import CEILING, FLOOR, LABELS, UNTRAINED
+from mnemoscope.studies.dialogue.by_name import Learned, learn
+from mnemoscope.studies.dialogue.contestants import BY_NAME, CEILING, FLOOR, LABELS, UNTRAINED
 from mnemoscope.studies.dialogue.facts import shown_conversation
 from mnemoscope.studies.dialogue.groups import KINDS, Groups
+from mnemoscope.studies.dialogue.holding import KEPT, attached_for
+from mnemoscope.studies.dialogue.metrics import require_scorers
+from mnemoscope.studies.dialogue.pretrained_replies import replies, speaks
+from mnemoscope.studies.dialogue.read_corpus import corpus_of
 from mnemoscope.studies.dialogue.result import (
     Attended,
     DialogueModel,
@@ -48,6 +41,7 @@ from mnemoscope.studies.dialogue.result import (
     DialogueTrial,
     Examined,
     Grid,
+    Learnt,
 )
 from mnemoscope.studies.pretrained import Scored, base, remembered, whole, window_alone
 from mnemoscope.studies.trials import measure_all
@@ -57,84 +51,13 @@ if TYPE_CHECKING:
 
 # Conversations whose answers are kept in one file.
 BLOCK = 4
-_KEPT: dict[str, Untrained] = {
-    "window": "carried",
-    "transformer_xl": "transformer_xl",
-    "compressive": "compressive",
-    "infinite": "even",
-    "infinite_sticky": "sticky",
-}
-# Turns in which words are counted for the trivial predictor.
-COUNTED = 2000
-
-
-@dataclass(frozen=True, eq=False)
-class _Corpus:
-    """What is read: conversations of the test, and each as tokens under every control.
-
-    begin    what the tokenizer puts before every text
-    unigram  loss per token of who knows how often tokens are said
-    """
-
-    conversations: list[Conversation]
-    written: dict[Control, list[Written]]
-    begin: list[int]
-    unigram: float
-
-
-# A study is frozen, so it can stand for its corpus.
-@lru_cache(maxsize=1)
-def _corpus(study: DialogueStudy) -> _Corpus:
-    assert study.source is not None
-    model, tokenizer = base(study.model or "")
-    parts = divided(read_conversations(study.source), held_out=0.1)
-    rated = [one for one in parts["test"] if study.rating in (None, one.rating)]
-    # Spread over all of them: neighbours are often about the same document.
-    count = min(len(rated), study.conversations or len(rated))
-    held = [rated[place * len(rated) // count] for place in range(count)]
-    if len(held) < 2:
-        raise UserError(
-            f"{study.source} has {len(held)} conversations to test on with rating={study.rating}: "
-            "two are needed, to swap their documents"
-        )
-    encode = spanning_encoder(tokenizer, model, study.model or "")
-    speakers = max(len(one.speakers) for one in held)
-    marks = [f"\n{chr(ord('A') + number)}:" for number in range(speakers)]
-    script = Script(
-        encode,
-        tuple(encode("\n\n")[0].tolist()),
-        (),
-        tuple(tuple(encode(mark)[0].tolist()) for mark in marks),
-        scores_end=False,
-    )
-    common = common_words(one.document for part in parts.values() for one in part)
-    cut = {**study.some("document_tokens", "conversation_tokens"), "common": common}
-    others = another_document(held)
-    written: dict[Control, list[Written]] = {
-        "own": [write(one, script, "own", **cut) for one in held],
-        "none": [write(one, script, None, **cut) for one in held],
-        "another": [write(one, script, two, **cut) for one, two in zip(held, others, strict=True)],
-    }
-    begin = beginning(tokenizer)
-    limit = blocks.context_of(model)
-    longest = len(begin) + max(len(one.ids) for each in written.values() for one in each)
-    if limit is not None and longest > limit:
-        raise UserError(
-            f"a document and its conversation have {longest} tokens, and {study.model} reads "
-            f"{limit}: lower document_tokens or conversation_tokens"
-        )
-    told = [turn.text for one in parts["train"] for turn in one.turns][:COUNTED]
-    counts: Floats = np.ones(rows_of(model))
-    for text in told:
-        counts += np.bincount(encode(f" {text}")[0], minlength=len(counts))
-    cost = -np.log(counts / counts.sum())
-    due = np.concatenate([one.ids[one.reply] for one in written["own"]])
-    return _Corpus(held, written, begin, float(cost[due].mean()))
 
 
 def measure_pretrained(study: DialogueStudy, folder: Path) -> DialogueResult:
     """Floor and ceiling read; if there is something to recover, then all contestants."""
-    corpus = _corpus(study)
+    if speaks(study):
+        require_scorers()
+    corpus = corpus_of(study)
     written = corpus.written["own"]
     warnings = check_against_window(written, study.window)
     groups, found = Groups(written), {}
@@ -142,9 +65,11 @@ def measure_pretrained(study: DialogueStudy, folder: Path) -> DialogueResult:
         found[name] = _examined(study, name, folder)
     place = groups.names.index("document")
     saved = _sum(found[FLOOR].nats["none"], place) - _sum(found[CEILING].nats["own"], place)
+    learnt: Learnt | None = None
     stopped = saved / max(1.0, groups.counts[:, place].sum()) < study.least_gain
     if not stopped:
-        for name in [one for one in study.memories if one in UNTRAINED]:
+        learnt = _learnt(study, folder) if BY_NAME in study.memories else None
+        for name in [one for one in study.memories if one in (*UNTRAINED, BY_NAME)]:
             found[name] = _examined(study, name, folder)
     longest = max(len(one.ids) for one in written)
     _, tokenizer = base(study.model or "")
@@ -159,7 +84,8 @@ def measure_pretrained(study: DialogueStudy, folder: Path) -> DialogueResult:
         groups=groups.names,
         conversations=groups.read(corpus.conversations),
         warnings=warnings,
-        models={name: _facts(study, name, longest) for name in found},
+        learnt=learnt,
+        models={name: _facts(study, name, longest, folder) for name in found},
         trials=tuple(DialogueTrial(name, 0.0, 0, "", one) for name, one in found.items()),
         shown=tuple(
             shown_conversation(tokenizer.decode, one.document.sections, one.speakers, read)
@@ -171,10 +97,15 @@ def measure_pretrained(study: DialogueStudy, folder: Path) -> DialogueResult:
 
 def _examined(study: DialogueStudy, name: str, folder: Path) -> Examined:
     """All conversations with one contestant, from what was kept or by reading."""
-    count = len(_corpus(study).conversations)
+    count = len(corpus_of(study).conversations)
     names = [f"{name} {first}" for first in range(0, count, BLOCK)]
     kept = measure_all(
-        names, partial(_block, study), folder / "pretrained", 1, f"dialogue, {name}", kind=Examined
+        names,
+        partial(_block, study, folder),
+        folder / "pretrained",
+        1,
+        f"dialogue, {name}",
+        kind=Examined,
     )
     blocks_read = [kept[one] for one in names]
     first = blocks_read[0]
@@ -188,22 +119,38 @@ def _examined(study: DialogueStudy, name: str, folder: Path) -> Examined:
         0.0,
         sum(block.seconds for block in blocks_read),
         joined([block.shown for block in blocks_read]),
+        replies(study, name, folder) if speaks(study) else (),
         attended=_all_attended([block.attended for block in blocks_read]),
     )
 
 
-def _block(study: DialogueStudy, name: str) -> Examined:
+def _learnt(study: DialogueStudy, folder: Path) -> Learnt:
+    """Let a document memory learn all documents, from what was kept or anew."""
+    kept = measure_all(
+        [BY_NAME],
+        partial(_learn, study, folder),
+        folder / "pretrained",
+        1,
+        "dialogue, documents by name",
+        kind=Learnt,
+    )
+    return kept[BY_NAME]
+
+
+def _learn(study: DialogueStudy, folder: Path, name: str) -> Learnt:
+    model, tokenizer = base(study.model or "")
+    sizes = (study.document_entries, study.document_epochs)
+    return learn(corpus_of(study).written["own"], model, tokenizer, folder, *sizes)
+
+
+def _block(study: DialogueStudy, folder: Path, name: str) -> Examined:
     """A few conversations with one contestant, under all controls that it has."""
     contestant, _, number = name.rpartition(" ")
-    corpus, begun = _corpus(study), time.monotonic()
-    model, _ = base(study.model or "")
+    corpus, begun = corpus_of(study), time.monotonic()
     here = slice(int(number), int(number) + BLOCK)
     own = corpus.written["own"]
     groups = Groups(own)
-    memory: InfiniteMemory | None = None
-    if contestant in _KEPT:
-        options = untrained(_KEPT[contestant], study.window, study.vectors)
-        memory = InfiniteMemory(model, options)
+    memory = attached_for(study, contestant, folder)
     try:
         controls: tuple[Control, ...] = ("own", "none", "another")
         nats: dict[str, Grid] = {}
@@ -211,8 +158,8 @@ def _block(study: DialogueStudy, name: str) -> Examined:
         shown: list[Floats] = []
         for control in controls if contestant != FLOOR else controls[1:2]:
             read = [
-                _read(study, contestant, memory, one, corpus.begin)
-                for one in corpus.written[control][here]
+                _read(study, contestant, memory, number, control)
+                for number in range(len(own))[here]
             ]
             trained = control == ("none" if contestant == FLOOR else "own")
             kept = None if trained else len(KINDS)
@@ -227,7 +174,7 @@ def _block(study: DialogueStudy, name: str) -> Examined:
                 shown = losses[:few]
         seen = None
         watched = own[here][: max(0, WATCHED - int(number))]
-        if memory is not None and watched:
+        if isinstance(memory, InfiniteMemory) and watched:
             size = memory.options.window
             start = partial(InfinitePageStream, memory)
             seen = attended(start, watched, size, corpus.begin, SINKS)
@@ -241,17 +188,24 @@ def _block(study: DialogueStudy, name: str) -> Examined:
 def _read(
     study: DialogueStudy,
     contestant: str,
-    memory: InfiniteMemory | None,
-    one: Written,
-    begin: list[int],
+    memory: InfiniteMemory | Learned | None,
+    number: int,
+    control: Control,
 ) -> Scored:
     """Loss of each token of the turns, and whether it was foreseen, (T,); 0 where none is due."""
     model, _ = base(study.model or "")
+    corpus = corpus_of(study)
+    begin, document = corpus.begin, corpus.written[control][number]
+    # What is known by name is not read.
+    one = corpus.written["none"][number] if contestant == BY_NAME else document
     ids = torch.tensor([[*begin, *one.ids.tolist()]], device=next(model.parameters()).device)
     turns = len(begin) + np.flatnonzero(one.part == TURNS)
     # The very first token of a stream is never due: nothing comes before it.
     start = max(0, int(turns[0]) - 1)
-    if memory is not None:
+    if isinstance(memory, Learned):
+        with memory.opened(document):
+            found = window_alone(model, ids, start, study.window)
+    elif memory is not None:
         found = remembered(memory, ids, start)
     elif contestant == CEILING:
         found = whole(model, ids, start)
@@ -263,16 +217,20 @@ def _read(
     return losses, hits
 
 
-def _facts(study: DialogueStudy, name: str, longest: int) -> DialogueModel:
-    model, _ = base(study.model or "")
+def _facts(study: DialogueStudy, name: str, longest: int, folder: Path) -> DialogueModel:
+    model, tokenizer = base(study.model or "")
     count = sum(one.numel() for one in model.parameters())
     tokens = torch.zeros(1, 2 * study.window, dtype=torch.long)
     tokens = tokens.to(next(model.parameters()).device)
     with torch.no_grad():
-        if name in _KEPT:
-            memory = InfiniteMemory(model, untrained(_KEPT[name], study.window, study.vectors))
+        if name in KEPT:
+            memory = InfiniteMemory(model, untrained(KEPT[name], study.window, study.vectors))
             size = memory.read(tokens).nbytes
             memory.detach()
+        elif name == BY_NAME:
+            learned = Learned(corpus_of(study).written["own"], model, tokenizer, folder)
+            size = learned.nbytes
+            learned.detach()
         else:
             # Keys and values grow with every token: the difference is what one of them takes.
             stream = HuggingFaceStream(model)

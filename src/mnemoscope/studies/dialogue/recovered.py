@@ -88,6 +88,11 @@ class Recovered:
         mean = float(self.loss(FLOOR, group).mean() - self.loss(CEILING, group).mean())
         return Estimate.of(mean, self._draws(FLOOR, group) - self._draws(CEILING, group))
 
+    def saved(self, model: str, group: str = "document") -> Estimate:
+        """Nats per token that a model saves against seeing no document."""
+        mean = float(self.loss(FLOOR, group).mean() - self.loss(model, group).mean())
+        return Estimate.of(mean, self._draws(FLOOR, group) - self._draws(model, group))
+
     def share(self, model: str, group: str = "all") -> Estimate:
         """Share of that gain which a model has: 0 is the floor, 1 the ceiling."""
         floor, own, top = (self.loss(one, group).mean() for one in (FLOOR, model, CEILING))
@@ -101,6 +106,26 @@ class Recovered:
         """The same of each seed, floor and ceiling being means, (S,)."""
         floor, top = (self.loss(one, group).mean() for one in (FLOOR, CEILING))
         return _share(floor, self.loss(model, group), top)
+
+    def apart(self, model: str, other: str, group: str = "all") -> Estimate:
+        """How much more of the gain a model has than another one."""
+        floor, top = (self._draws(one, group) for one in (FLOOR, CEILING))
+        drawn = [_share(floor, self._draws(one, group), top) for one in (model, other)]
+        means = [self.share(one, group).mean for one in (model, other)]
+        return Estimate.of(means[0] - means[1], drawn[0] - drawn[1])
+
+    def all_of(self, seeds: Floats, estimate: Estimate) -> Floats:
+        """The values that must all show what is claimed: those of every seed.
+
+        Of a single training, such as a pretrained model, seeds say nothing: then they are both
+        ends of the interval over conversations.
+        """
+        return seeds if len(seeds) > 1 else np.array([estimate.low, estimate.high])
+
+    @property
+    def single(self) -> bool:
+        """Whether no model was trained more than once."""
+        return all(len(seeds) == 1 for seeds in self.trials.values())
 
     def cost(self, model: str, control: str, group: str = "document") -> Estimate:
         """Nats per token that replies cost more when another document, or none, was read."""

@@ -25,6 +25,10 @@ from mnemoscope.studies.sentences import ranked, signs
 
 BAND = f"Line: 95 % of {DRAWS} bootstrap draws of seeds and conversations."
 _BOUNDS = [Reference(0, "no document"), Reference(1, "all in sight")]
+_ONE_TRAINING = (
+    "There is one training of each model, or none: in the place of seeds stand both ends of its "
+    "interval over conversations, and what is claimed must hold at both."
+)
 # What was read before the conversation, and what a bar then shows.
 CONTROLS = {"own": "its own document", "none": "no document", "another": "another one's document"}
 
@@ -53,12 +57,16 @@ def shares_figure(found: Recovered) -> Figure:
 
 def recovered_section(found: Recovered) -> Section:
     """Who recovers how much, with claims and their sizes."""
-    shares = {found.labels[model]: found.shares(model) for model in found.contestants}
+    shares = {
+        found.labels[model]: found.all_of(found.shares(model), found.share(model))
+        for model in found.contestants
+    }
     failed = [found.labels[m] for m in found.contestants if not gate_of(found, m).passed]
     words: list[str | Figure | Table] = [
         f"Share of the gain, highest first: {ranked(shares, LEAST_SHARE, failed=failed)}. "
         f"{signs(LEAST_SHARE, 'of the gain')} A memory passes its gate if it is, in every seed, no "
-        "worse than no document at all."
+        "worse than no document at all.",
+        *([_ONE_TRAINING] if found.single else []),
     ]
     groups = [group for group in KINDS if found.has(group)]
     if not _differ(found, groups):

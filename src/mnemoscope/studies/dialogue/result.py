@@ -32,6 +32,13 @@ class Replies:
 
 
 @dataclass(frozen=True)
+class Spoken:
+    """The scores of a contestant's replies, greedy and sampled."""
+
+    replies: tuple[Replies, ...]
+
+
+@dataclass(frozen=True)
 class Attended:
     """Attention on the document while replies were read: masses per scored token of a reply.
 
@@ -79,6 +86,25 @@ class Warmed:
     """Running text read before conversations: loss per token on pieces that were held out."""
 
     valid: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """Documents that a document memory learnt by name before any conversation.
+
+    documents  how many, of so many tokens
+    recited    of which every token is the likeliest one
+    none       loss per token of the documents without the memory
+    right      the same with it
+    """
+
+    documents: int
+    tokens: int
+    recited: int
+    none: float
+    right: float
+    steps: int
     seconds: float
 
 
@@ -154,6 +180,7 @@ class DialogueResult:
     pretrained  the model that read with memories that need no training; empty = all were trained
     warm_steps  steps on running text before conversations: documents, and what ``texts`` names
     warmed      what came of them, by the name of the run
+    learnt      what a document memory learnt beforehand, None where none took part
     corpus      the format of the source, such as cmu_dog; empty where that is not known
     """
 
@@ -176,3 +203,4 @@ class DialogueResult:
     texts: str = ""
     corpus: str = ""
     warmed: dict[str, Warmed] = field(default_factory=dict)
+    learnt: Learnt | None = None

@@ -25,11 +25,12 @@ from mnemoscope.data.dialogue.task import Control
 from mnemoscope.data.dialogue.task import Dialogue as Task
 from mnemoscope.memories.config import ModelConfig, check_heads
 from mnemoscope.studies.contenders import carrying, check_contenders
+from mnemoscope.studies.dialogue.checks import check_pretrained, check_running_text
 from mnemoscope.studies.dialogue.contestants import (
+    BY_NAME,
     CEILING,
     FLOOR,
     LABELS,
-    UNTRAINED,
     VARIANTS,
     Variant,
     variants,
@@ -89,11 +90,18 @@ class DialogueStudy(ShapedStudy):
     rating: int | None = Field(
         None, description="for model: only conversations that the corpus rates so; none = all"
     )
+    document_entries: int = Field(
+        512, ge=1, description=f"for {BY_NAME}: entries that all documents share"
+    )
+    document_epochs: int = Field(
+        40, ge=1, description=f"for {BY_NAME}: most times that documents are read to learn them"
+    )
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("window", "transformer_xl", "compressive", "infinite", "infinite_fixed",
          "infinite_sticky", "gru"),
         min_length=1,
-        description="who takes part: any memory, or " + ", ".join(VARIANTS),
+        description="who takes part: any memory, or " + ", ".join(VARIANTS)
+        + f"; with model also {BY_NAME}",
     )  # fmt: skip
     window: int = Field(8, ge=1, description="tokens read at once; documents must be longer")
     vectors: int = Field(32, ge=4, description="vectors that a layer may carry")
@@ -143,45 +151,21 @@ class DialogueStudy(ShapedStudy):
     )
     shown: int = Field(3, ge=0, description="conversations to read on the page")
     spoken: int = Field(
-        100, ge=0, description="of a source: replies that models give themselves, to be scored"
+        100,
+        ge=0,
+        description="of a source: replies that models give themselves, to be scored; a pretrained "
+        "one gives none unless this is set",
     )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        check_contenders(self.memories, VARIANTS)
+        check_contenders(self.memories, (*VARIANTS, BY_NAME))
         check_heads(self.width, self.heads, "rotary")
         if self.vectors % 2:
             raise ValueError(f"vectors {self.vectors} must be even: half are for the last tokens")
-        if self.texts is not None and not self.warm_steps:
-            raise ValueError("texts are for the steps on running text: give warm_steps too")
-        if self.warm_steps and self.source is None:
-            raise ValueError(
-                "steps on running text need a source, whose documents they read: name one, or set "
-                "warm_steps to 0"
-            )
-        self._pretrained_fits()
+        check_running_text(self)
+        check_pretrained(self)
         return self
-
-    def _pretrained_fits(self) -> None:
-        if self.model is None:
-            if self.rating is not None:
-                raise ValueError("rating is for a pretrained model: give model, or leave it out")
-            return
-        if self.source is None:
-            raise ValueError("model and source go together: the model, and what it reads")
-        if self.texts is not None:
-            raise ValueError("texts are to train on, and a pretrained model is not: leave them out")
-        if self.window % 2 or self.window < 4 or self.vectors < self.window // 2:
-            raise ValueError(
-                f"a pretrained model needs an even window from 4 on and at least half as many "
-                f"vectors, not window={self.window} and vectors={self.vectors}"
-            )
-        unknown = [name for name in self.memories if name not in UNTRAINED]
-        if "memories" in self.model_fields_set and unknown:
-            raise ValueError(
-                f"{unknown[0]!r} must be trained, and a pretrained model is not: choose from "
-                f"{', '.join(UNTRAINED)}"
-            )
 
     def task(self, document: Control = "own") -> Task:
         """What is learnt: the replies, after the own document, none, or another one's."""

@@ -75,6 +75,14 @@ def sizes_section(found: Recovered) -> Section:
             "One model, whose own attention reads what each memory holds: as many vectors a layer, "
             "and the first few keys of a text."
         )
+    if (learnt := found.result.learnt) is not None:
+        words += (
+            f" The document memory learnt all {learnt.documents} documents ({learnt.tokens} "
+            f"tokens) before any conversation, in {learnt.seconds:.0f} CPU seconds: their tokens "
+            f"cost {learnt.none:.2f} nats without it and {learnt.right:.2f} with it, and "
+            f"{learnt.recited} are recited. Its bytes are those of all documents together; it "
+            "reads none, and knows which one is meant by its name."
+        )
     if other:
         words += (
             f" Of another size: {', '.join(other)}. A window alone carries nothing, and a "
