@@ -18,8 +18,8 @@ from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import NO_QUESTION, Batch, Split, Task
 from mnemoscope.data.dialogue.conversation import Conversation, Document, another_document
 from mnemoscope.data.dialogue.made_up import MadeUpOptions
-from mnemoscope.data.dialogue.pieces import pieces
 from mnemoscope.data.dialogue.prepared import Prepared, made_up, prepared
+from mnemoscope.data.dialogue.running_text import cut
 from mnemoscope.data.dialogue.script import NONE, Script, Written, write
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Vocabulary
 
@@ -48,7 +48,7 @@ class Dialogue(MadeUpOptions, Task):
     A source is parted as it says itself, or else by document; a conversation that is in a part
     held out is left out of training. BPE learns from the part to train on. Documents longer than
     ``document_tokens`` lose their end, turns beyond ``conversation_tokens`` are left out. With
-    ``piece`` rows are pieces of running text instead, in the same tokens: see `pieces`.
+    ``piece`` rows are pieces of running text instead, in the same tokens: see `running_text`.
     """
 
     source: str | None = Field(
@@ -254,7 +254,7 @@ def _pieces(task: Dialogue) -> dict[Split, Ints]:
     assert corpus.vocabulary is not None
     assert task.piece is not None
     documents = dict.fromkeys(one.document for one in corpus.parts["train"])
-    return pieces(documents, task.texts, corpus.vocabulary, corpus.script.section, task.piece)
+    return cut(documents, task.texts, corpus.vocabulary, corpus.script.section, task.piece)
 
 
 @lru_cache(maxsize=16)

@@ -24,7 +24,7 @@ from mnemoscope.data.vocabulary import Vocabulary
 HELD_OUT = 20
 
 
-def pieces(
+def cut(
     documents: Iterable[Document],
     texts: str | None,
     vocabulary: Vocabulary,
