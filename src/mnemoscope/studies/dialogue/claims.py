@@ -132,7 +132,7 @@ def _elsewhere(found: Recovered) -> str:
     """Where to look when there is nothing to recover here."""
     if found.result.pretrained:
         return "Replies that draw on their documents need another corpus, or longer documents."
-    return "A pretrained model, which has learnt to read, is the setting where it may: give model."
+    return "One may with a pretrained model, which has learnt to read: give model."
 
 
 def _answers(found: Recovered) -> str:
