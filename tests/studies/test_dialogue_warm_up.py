@@ -28,7 +28,9 @@ def test_trainings_begin_with_what_running_text_taught(tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("A walrus sings where nobody hears it. " * 20)
     options = TINY | {"source": str(own_corpus(tmp_path)), "texts": str(tmp_path / "more.txt")}
     folder = tmp_path / "study"
-    result = ms.study("dialogue", out=folder, jobs=1, **options).result
+    study = DialogueStudy.preset("quick", **options)
+    # So that a memory takes part, whatever a tiny ceiling saves after two steps.
+    result = study.model_copy(update={"least_gain": -10.0}).run(folder, 1)
     runs = {path.name: path for path in (folder / "runs").iterdir() if path.name != "put-aside"}
     warm = {name for name in runs if name.startswith("warm-")}
     assert {"warm-full-seed0", "warm-transformer_xl-seed0"} <= warm

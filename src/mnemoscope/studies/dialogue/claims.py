@@ -70,9 +70,9 @@ def claims_of(found: Recovered) -> list[Claim]:
     claims = []
     for model in found.contestants:
         name, gates = found.labels[model], [*bounds, gate_of(found, model)]
-        own, other = (found.loss(model, "document", read) for read in ("own", "another"))
+        own, wrong = (found.loss(model, "document", read) for read in ("own", "another"))
         saved = found.all_of(floor - own, found.saved(model))
-        swapped = found.all_of(other - own, found.cost(model, "another"))
+        swapped = found.all_of(wrong - own, found.cost(model, "another"))
         claims += [
             Claim(f"{name} holds something of the document", saved, LEAST_NATS, "nats", gates),
             Claim(f"{name}: it must be this document", swapped, LEAST_NATS, "nats", gates),
@@ -132,7 +132,7 @@ def _elsewhere(found: Recovered) -> str:
     """Where to look when there is nothing to recover here."""
     if found.result.pretrained:
         return "Replies that draw on their documents need another corpus, or longer documents."
-    return "A pretrained model, which has learnt to read, is the setting where it may: give model."
+    return "One may with a pretrained model, which has learnt to read: give model."
 
 
 def _answers(found: Recovered) -> str:
