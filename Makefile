@@ -3,6 +3,7 @@
 # make check  lint, types and the quick tests, in two minutes, for who is at work on it
 # make figures  draw the figures of the guide from results/; make reference  write its reference
 # make package  wheel and sdist into dist/; make times  time the commands of the README
+# make cost   time steps of the largest presets, and write what these would cost
 # make setup  the part they share: a virtual environment with the package in it
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 QUIET := $(if $(CI),--quiet,--quiet --progress-bar on)
 
-.PHONY: demo test check exact setup lint docs figures reference package times browser lock clean
+.PHONY: demo test check exact setup lint docs figures reference package times cost browser lock clean
 
 demo: setup
 	$(BIN)/mnemoscope study retention --preset demo --out runs/demo
@@ -52,6 +53,9 @@ package: .venv/dev
 
 times: setup
 	$(BIN)/python docs/time_commands.py
+
+cost: .venv/dev
+	$(BIN)/python -m cost
 
 .venv/core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

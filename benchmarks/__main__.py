@@ -77,9 +77,10 @@ def _run(name: str, *, as_json: bool, quick: bool) -> None:
     if as_json:
         print(json.dumps({row.key: round(row.ratio.value, 4) for row in rows}))
         return
-    Console().print(results.table(benchmark.TITLE, rows))
+    clock = getattr(benchmark, "CLOCK", results.CPU)
+    Console().print(results.table(benchmark.TITLE, rows, clock))
     if not quick:
-        section = results.section(name, benchmark.TITLE, benchmark.SETTING, rows, origin)
+        section = results.section(name, benchmark.TITLE, benchmark.SETTING, rows, origin, clock)
         results.replace(results.PATH, name, section)
 
 

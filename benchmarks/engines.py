@@ -21,6 +21,7 @@ SETTING = (
     "and cluster are started before. Claim files are written by every engine; shared does without "
     "locks and looks for others."
 )
+CLOCK = "wall-clock time"
 TRIALS, STEPS, ROUNDS, JOBS = 40, 600, 3, 2
 ENGINES = ("local", "shared", "ray")
 

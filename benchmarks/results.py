@@ -24,11 +24,13 @@ that files were not as in that commit.
 """
 COLUMNS = ("key", "what", "ours", "theirs", "ratio", "middle half", "goal")
 ORIGIN = ("processor", "commit")
+# What is timed, unless a benchmark says otherwise.
+CPU = "process CPU time"
 
 
-def table(title: str, rows: Sequence[Row]) -> Table:
+def table(title: str, rows: Sequence[Row], clock: str = CPU) -> Table:
     """The rows for a terminal."""
-    grid = Table(title=title, caption="1 thread, process CPU time, warm-up excluded")
+    grid = Table(title=title, caption=f"1 thread, {clock}, warm-up excluded")
     for name in COLUMNS:
         grid.add_column(name, overflow="fold")
     for row in rows:
@@ -36,7 +38,9 @@ def table(title: str, rows: Sequence[Row]) -> Table:
     return grid
 
 
-def section(name: str, title: str, setting: str, rows: Sequence[Row], origin: Provenance) -> str:
+def section(
+    name: str, title: str, setting: str, rows: Sequence[Row], origin: Provenance, clock: str = CPU
+) -> str:
     """The rows as a Markdown section that says how they came about."""
     threads = f"{origin.threads} thread{'s' if origin.threads > 1 else ''}"
     columns = (*COLUMNS, *ORIGIN)
@@ -51,7 +55,7 @@ def section(name: str, title: str, setting: str, rows: Sequence[Row], origin: Pr
         f"- command: `python -m benchmarks {name}`",
         f"- date: {origin.date}",
         f"- versions: {origin.versions}",
-        f"- measured: {threads}, process CPU time, warm-up excluded",
+        f"- measured: {threads}, {clock}, warm-up excluded",
         "",
         _line(columns),
         _line(["---"] * len(columns)),

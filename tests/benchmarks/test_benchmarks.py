@@ -77,8 +77,10 @@ def test_a_section_says_how_it_came_about_and_every_row_where():
     origin = Provenance("Abacus 9", "AVX2", 1, "Python 3, torch 2", "2026-01-02", "abc1234+changes")
     text = results.section("some", "Some title", "How.", [row], origin)
     assert text.startswith("## some\n")
-    for part in ("Some title", "How.", "python -m benchmarks some", "torch 2", "1 thread,"):
+    for part in ("Some title", "How.", "python -m benchmarks some", "torch 2", "1 thread, process"):
         assert part in text
+    text_of_waits = results.section("some", "Some title", "How.", [row], origin, "wall-clock time")
+    assert "1 thread, wall-clock time," in text_of_waits
     assert "- date: 2026-01-02" in text
     cells = "`a_vs_b` | a / b | 1 ms | 2 ms | 0.50 | 0.40–0.60 | ≤ 1"
     assert f"| {cells} | Abacus 9, AVX2 | abc1234+changes |" in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -9,8 +11,9 @@ import torch
 
 pytest.importorskip("transformers")
 
+from mnemoscope import shipped
 from mnemoscope.checks import families
-from mnemoscope.checks.result import Row
+from mnemoscope.checks.result import Cell, CheckResult, Row
 from mnemoscope.checks.survey import examine_family, survey
 from mnemoscope.huggingface.quiet import quiet
 
@@ -23,7 +26,13 @@ def examined(family: str) -> Row:
 
 
 def shown(snippet: str) -> float:
-    """What the lines of a cell print, as a share of the range: they are run as they are."""
+    """What the lines of a cell print, as a share of the range."""
+    printed = told(snippet)
+    return float(printed[0] / printed[2])
+
+
+def told(snippet: str) -> list[Any]:
+    """What the lines of a cell print: they are run as they are."""
     printed: list[Any] = []
     grad = torch.is_grad_enabled()
     try:
@@ -31,7 +40,7 @@ def shown(snippet: str) -> float:
             exec(snippet, {"print": lambda *words: printed.extend(words)})
     finally:
         torch.set_grad_enabled(grad)
-    return float(printed[0] / printed[2])
+    return printed
 
 
 @pytest.mark.parametrize("family", GOOD)
@@ -77,6 +86,31 @@ def test_an_idle_tensor_is_named_and_its_lines_show_that_nobody_reads_it() -> No
 def test_a_tensor_that_waits_for_its_chunk_and_one_under_two_names_are_not_idle() -> None:
     cell = examined("deepseek_v4").cell("minimal")
     assert cell.verdict == "kept", cell.note
+
+
+def shows(cell: Cell) -> bool:
+    """Whether the lines of a red cell show what it says."""
+    if cell.verdict == "error":
+        with pytest.raises(RuntimeError):
+            told(cell.snippet)
+        return True
+    if cell.promise == "state used":
+        return told(cell.snippet) == [[]]
+    if cell.difference == math.inf:
+        found, _, wanted = told(cell.snippet)
+        return bool(found != wanted)
+    share = shown(cell.snippet)
+    return share == 0 if cell.tolerance is None else share > cell.tolerance
+
+
+def test_the_lines_of_every_red_cell_of_the_shipped_result_show_it() -> None:
+    shipped_with: CheckResult = shipped.load("check").result
+    theirs = shipped_with.versions["transformers"]
+    if theirs != version("transformers"):
+        pytest.skip(f"the result is of transformers {theirs}")
+    red = [(row.name, cell) for row in shipped_with.rows for cell in row.bad]
+    assert len(red) > 50
+    assert [(name, cell.promise) for name, cell in red if not shows(cell)] == []
 
 
 def test_the_lines_of_a_limit_show_it() -> None:

@@ -79,7 +79,7 @@ def _cell(exam: Examination, promise: Promise) -> Cell:
     found = _found(exam, promise)
     shown = ""
     if found.verdict in (*BAD, "limit"):
-        shown = snippet(exam.subject, promise.name, exam, found.where)
+        shown = snippet(exam.subject, promise.name, exam, found)
     return Cell(
         promise.name, found.verdict, found.largest, found.tolerance, found.where, found.note, shown
     )

@@ -1,19 +1,24 @@
 """A few lines of plain torch that show a broken promise, for a bug report.
 
 ``model`` is made first, then tokens ``x`` and ``y`` are drawn; the last line prints how far apart
-logits are that should be the same, next to their range.
+logits are that should be the same, next to their range. Of a promise that raises, so do they.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from mnemoscope.checks.subject import CallSubject, NativeSubject, Subject, TransformersSubject
 
 if TYPE_CHECKING:
-    from mnemoscope.checks.examination import Examination
+    from mnemoscope.checks.examination import Examination, Outcome
 
 APART = "print((a - b).abs().max(), 'of', b.max() - b.min())"
+# Where that is no number: what was said is none either, or of another shape.
+INFINITE = (
+    "print((a - b).abs().max() if a.shape == b.shape else tuple(a.shape), 'of', tuple(b.shape))"
+)
 
 # {cache} is the argument of the cache, {h} half of the text, {n} its length.
 TRANSFORMERS = {
@@ -21,22 +26,27 @@ TRANSFORMERS = {
     "causal": "z = torch.cat((x[:, :{h}], y[:, {h}:]), 1)\n"
     "a, b = model(z).logits[:, :{h}], model(x).logits[:, :{h}]",
     "state used": "out = model(x[:, :{h}], use_cache=True)\n"
-    "print([name for name in out if name != 'logits'])  # what it hands out\n"
-    "a = b = out.logits",
-    "pieces": "c = model(x[:, :{h}], use_cache=True).{cache}\n"
+    "print([name for name in out if name != 'logits'])  # what it hands out",
+    "several after": "c = model(x[:, :{h}], use_cache=True).{cache}\n"
     "a = model(x[:, {h}:], {cache}=c, use_cache=True).logits\n"
     "b = model(x).logits[:, {h}:]",
+    # A piece of one token among them: some models read that in another way.
+    "pieces": "c, a, b = None, [], model(x).logits\n"
+    "for t in x.split([{h}, 1, {n} - {h} - 1], 1):\n"
+    "    out = model(t, {cache}=c, use_cache=True); c = out.{cache}; a.append(out.logits)\n"
+    "a = torch.cat(a, 1)",
     "one by one": "c, a, b = None, [], model(x).logits\n"
     "for t in x.split(1, 1):\n"
     "    out = model(t, {cache}=c, use_cache=True); c = out.{cache}; a.append(out.logits)\n"
     "a = torch.cat(a, 1)",
-    "generate": "z = model.generate(x[:, :{h}], attention_mask=torch.ones_like(x[:, :{h}]), "
-    "max_new_tokens=6, do_sample=False)\n"
+    # Of many prompts: what is said is rarely another word where the difference is small.
+    "generate": "x = torch.randint(3, {vocab}, (64, {h}))\n"
+    "z = model.generate(x, attention_mask=torch.ones_like(x), max_new_tokens=6, do_sample=False)\n"
     "b = model(z).logits[:, {h} - 1 : -1]\n"
     "a, b = b.gather(-1, z[:, {h}:, None])[..., 0], b.amax(-1)",
     "batched": "a = torch.cat([model(row[None]).logits for row in x])\nb = model(x).logits",
     "selected": "c = model(x[:, :{h}], use_cache=True).{cache}\n"
-    "c.reorder_cache(torch.tensor([2, 0, 0]))\n"
+    "{picked}\n"
     "a = model(y[:, {h} : {h} + 1], {cache}=c, use_cache=True).logits[:, 0]\n"
     "b = model(torch.cat((x[[2, 0, 0], :{h}], y[:, {h} : {h} + 1]), 1)).logits[:, -1]",
     "left padded": "{padded}\n"
@@ -69,7 +79,6 @@ TRANSFORMERS = {
     "d{tensor} = d{tensor} + 1  # nobody reads it: the logits below are the same\n"
     "a, b = (model(y[:, :1], {cache}=z, use_cache=True).logits for z in (d, c))",
 }
-TRANSFORMERS["several after"] = TRANSFORMERS["pieces"]
 TRANSFORMERS["right padded, ids"] = TRANSFORMERS["left padded, ids"]
 # Of models that hand out no state.
 STATELESS = {
@@ -111,10 +120,10 @@ CALLED = {
 CALLED["several after"] = CALLED["pieces"]
 
 
-def snippet(subject: Subject, promise: str, exam: Examination, where: str = "") -> str:
+def snippet(subject: Subject, promise: str, exam: Examination, found: Outcome) -> str:
     """Lines that show a promise of this subject, as many as there are; empty when there are none.
 
-    ``where`` is the place that its cell names: of an idle tensor, the path to it.
+    ``found`` is what came of it: of an idle tensor, where it is.
     """
     theirs = isinstance(subject, TransformersSubject)
     lines = (TRANSFORMERS if theirs else CALLED).get(promise)
@@ -124,13 +133,30 @@ def snippet(subject: Subject, promise: str, exam: Examination, where: str = "") 
         lines = STATELESS.get(promise, lines)
     cache = subject.argument if isinstance(subject, TransformersSubject) else None
     facts = {"h": exam.length // 2, "n": exam.length, "pad": subject.filler, "cache": cache}
+    facts |= {"vocab": subject.vocab}
+    if isinstance(subject, TransformersSubject) and promise == "selected":
+        facts["picked"] = _picked(subject, exam)
     facts |= {"padded": PADDED.format(**facts), "first": exam.first_position if theirs else 0}
     if promise == "minimal":
-        if not where:  # it could not even be asked, and the cell says why
+        if not found.where:  # it could not even be asked, and the cell says why
             return ""
         _, state = subject.read(exam.text[:, : exam.length // 2])
-        facts["tensor"] = _reached(state.cache, where.partition(".")[2])
-    return "\n".join([*_made(subject, exam), lines.format(**facts), APART])
+        facts["tensor"] = _reached(state.cache, found.where.partition(".")[2])
+    last = [INFINITE if found.largest == math.inf else APART]
+    if theirs and promise == "state used":
+        last = []
+    return "\n".join([*_made(subject, exam), lines.format(**facts), *last])
+
+
+def _picked(subject: TransformersSubject, exam: Examination) -> str:
+    """How rows of a cache are picked: see `TransformersSubject.select`."""
+    rows = "torch.tensor([2, 0, 0])"
+    _, state = subject.read(exam.text[:, :1])
+    if hasattr(subject.model, "_reorder_cache"):
+        return f"c = model._reorder_cache(c, {rows})"
+    if hasattr(state.cache, "reorder_cache"):
+        return f"c.reorder_cache({rows})"
+    return "c = [s[[2, 0, 0]] for s in c]"
 
 
 def _made(subject: Subject, exam: Examination) -> list[str]:

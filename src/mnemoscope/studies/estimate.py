@@ -34,15 +34,21 @@ def seconds_of(trials: Sequence[RunConfig], timed: Callable[[RunConfig], float])
     seconds: dict[str, float] = {}
     total = 0.0
     for one in trials:
-        alike = {"seed": 0, "lr": 1e-3, "steps": 2, "warmup": 0, "evaluate_every": 2}
-        kind = replace(one, training=one.training.model_copy(update=alike))
-        if "curriculum" in type(one.task).model_fields:
-            # The first steps are short ones: time those that follow, and rather say too much.
-            kind = replace(kind, task=one.task.model_copy(update={"curriculum": ()}))
+        kind = kind_of(one)
         if repr(kind) not in seconds:
             seconds[repr(kind)] = timed(kind)
         total += one.training.steps * seconds[repr(kind)]
     return total
+
+
+def kind_of(one: RunConfig) -> RunConfig:
+    """What a training shares with those of other seeds, learning rates and numbers of steps."""
+    alike = {"seed": 0, "lr": 1e-3, "steps": 2, "warmup": 0, "evaluate_every": 2}
+    kind = replace(one, training=one.training.model_copy(update=alike))
+    if "curriculum" in type(one.task).model_fields:
+        # The first steps are short ones: time those that follow, and rather say too much.
+        kind = replace(kind, task=one.task.model_copy(update={"curriculum": ()}))
+    return kind
 
 
 def duration(seconds: float) -> str:

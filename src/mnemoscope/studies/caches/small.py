@@ -25,12 +25,12 @@ def small_llama(folder: Path, steps: int, longest: int, seed: int) -> Any:
     if not folder.is_dir():
         partial = folder.with_name(f"{folder.name}.partial")
         with quiet():
-            _train(steps, longest, seed).save_pretrained(partial)
+            train(steps, longest, seed).save_pretrained(partial)
         partial.rename(folder)
     return load_causal(str(folder))
 
 
-def _train(steps: int, longest: int, seed: int) -> Any:
+def train(steps: int, longest: int, seed: int) -> Any:
     """Random tokens, twice: every token of the second time can be known."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
