@@ -53,6 +53,7 @@ def test_all_results_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert all(name in said for name in shipped.shipped())
     assert "after how long do RNN, LSTM, GRU" in said  # what it asks, not how it was made
+    assert "which promises about state are kept?" in said
 
 
 def test_a_result_goes_through_its_file_unchanged(

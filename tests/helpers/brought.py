@@ -26,7 +26,7 @@ def folder_of(*names: str, paragraphs: int = 40) -> Callable[[Path], None]:
 
 
 def pairs(path: Path) -> None:
-    """Sentence pairs, parted by a tab; packed, if the name says so."""
+    """Sentence pairs, separated by a tab; packed, if the name says so."""
     lines = "".join(f"the dog sees {n} cats\tder Hund sieht {n} Katzen\n" for n in range(900))
     path.write_bytes(gzip.compress(lines.encode()) if path.suffix == ".gz" else lines.encode())
 

@@ -96,7 +96,7 @@ def test_a_word_that_is_no_token_is_explained() -> None:
     assert words is not None
     with pytest.raises(UserError, match=r"'s9' is no token: write s0 s1 .* \?, or numbers"):
         in_words(words, "s1 s9")
-    with pytest.raises(UserError, match="numbers from 0 to 3, parted"):
+    with pytest.raises(UserError, match="numbers from 0 to 3, separated"):
         in_words(numbers(4), "1 4")
     assert in_words(numbers(4), "1, 3").tokens == [1, 3]
 

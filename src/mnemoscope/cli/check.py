@@ -63,9 +63,9 @@ def check(
     all
         Every causal family of the installed transformers, tiny, instead of one model.
     family
-        With --all, only these, parted by commas.
+        With --all, only these, separated by commas.
     only
-        Some of the promises, parted by commas.
+        Some of the promises, separated by commas.
     jobs
         With --all, how many families at once.
     json

@@ -67,8 +67,8 @@ def look(
         evolution and retention any number.
     text
         A text file, for lenses that read: a text on every line, or paragraphs if lines are broken
-        to fit a page; for lenses on translators a source sentence, or source and target parted by
-        a tab.
+        to fit a page; for lenses on translators a source sentence, or source and target separated
+        by a tab.
     out
         A new folder for report.html and the tables; without it the numbers are shown.
     """

@@ -27,7 +27,7 @@ Trust = Annotated[
         negative=(),
         help=(
             "A module that memories and tasks named module:Name may be imported from, which runs "
-            "its code; several are parted by commas."
+            "its code; several are separated by commas."
         ),
     ),
 ]

@@ -30,7 +30,7 @@ def read_texts(path: str | Path) -> list[str]:
     if not hard_wrapped(paragraphs):
         return whole
     log.warning(
-        "%s is hard-wrapped: its %d lines are read as %d paragraphs, parted by empty lines",
+        "%s is hard-wrapped: its %d lines are read as %d paragraphs, separated by empty lines",
         path,
         len(whole),
         len(paragraphs),

@@ -101,7 +101,7 @@ class Lens(ABC):
     question   what a page asks; ``{models}`` is the names of the models
     Result     what ``result`` returns; with it a page can be drawn again from its result.json
     models     the least and the most models it takes, None for any number
-    reads      texts, pairs (a source and what is said, parted by a tab), or nothing
+    reads      texts, pairs (a source and what is said, separated by a tab), or nothing
     """
 
     title: ClassVar[str]

@@ -47,9 +47,10 @@ def about(name: str) -> Json:
 
 
 def question(kind: str, name: str) -> str:
-    """What a study asks, or a lens shows."""
+    """What a study asks, or a lens shows, written as in a list."""
     known = KINDS.get(kind, {}).get(name)
-    return known.line if known is not None else str(shipped.owner(kind, name).question)
+    line = known.line if known is not None else str(shipped.owner(kind, name).question)
+    return line if line[:2].isupper() else f"{line[0].lower()}{line[1:]}"
 
 
 def find(name: str) -> Json:

@@ -68,9 +68,9 @@ def token_hint(words: TaskWords) -> str:
     """What can be typed, in a sentence."""
     names, last = words.tokens, len(words.tokens) - 1
     if names == tuple(map(str, range(len(names)))):
-        return f"write numbers from 0 to {last}, parted by spaces"
+        return f"write numbers from 0 to {last}, separated by spaces"
     shown = names if len(names) <= 12 else (*names[:6], "…", *names[-6:])
-    return f"write {' '.join(shown)}, or numbers from 0 to {last}, parted by spaces"
+    return f"write {' '.join(shown)}, or numbers from 0 to {last}, separated by spaces"
 
 
 def numbers(count: int) -> TaskWords:
