@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,27 @@ def test_as_long_as_all_fits_a_reply_is_that_of_the_model_with_everything_in_its
     assert reply.words
     assert read.held == read.tokens
     assert 16 * read.segments >= read.tokens
+    assert read.pace is None  # too few segments to tell
+
+
+def test_a_document_of_any_length_is_held_and_explained_in_little_room(home: Path) -> None:
+    """What attention fell on is a number a token and layer, never one for every pair of tokens."""
+    model = open_chat(str(home / "plain"), window=32, vectors=64)
+    session, peaks, held = ChatSession(model, length=2), [], []
+    for times in (20, 80):
+        document = chat_document("tea", TEXT * times)
+        tracemalloc.start()
+        read = session.read(document)
+        session.ask("What does the dog see?")
+        peaks.append(tracemalloc.get_traced_memory()[1] / read.tokens)
+        tracemalloc.stop()
+        held.append(read.nbytes)
+        assert read.pace is not None
+        assert min(read.pace) > 0
+    # But for the window that is not full yet.
+    assert abs(held[0] - held[1]) < held[0] / 10
+    # Bytes a token: text, ids, parts, and of attention a few numbers for each of two layers.
+    assert peaks[1] < 500
 
 
 def test_a_template_is_followed_and_no_document_can_write_its_marks(home: Path) -> None:

@@ -5,6 +5,7 @@ Shapes: T tokens fed, N tokens read so far.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,20 +91,23 @@ class ChatSession:
         end = int(inside[-1]) + 1 if len(inside) else 0
         middle = (int(inside[0]) + end) // 2 if len(inside) else 0
         step: Step | None = None
+        seconds: list[float] = []  # per token of every segment
         while thread.read < end:
             stop = min(end, self._window_end(thread.read))
             piece = ids[thread.read : stop]
             begins = thread.read >= middle and thread.read % self.model.window == 0
             if begins and self.model.without is not None and meter.windows < MEASURED:
                 self._measure(meter, piece, thread)
+            began = time.process_time()
             step = self._feed(thread, piece, parts[thread.read : stop], watched=stop == end)
+            seconds.append((time.process_time() - began) / len(piece))
             show(min(stop, end), end)
         thread.unread = ids[end:]
         self.document, self._thread, self._turns = document, thread, []
         held, mixed = self._held(step, set(inside.tolist()))
         return DocumentRead(
             document.name, len(inside), -(-end // self.model.window), self.model.window,
-            thread.state.nbytes, held, mixed, meter.result,
+            thread.state.nbytes, held, mixed, meter.result, _pace(seconds),
         )  # fmt: skip
 
     def ask(self, question: str, *, blank: bool = False) -> Reply:
@@ -151,10 +155,16 @@ class ChatSession:
     def _feed(
         self, thread: _Thread, ids: Sequence[int], parts: Sequence[int], watched: bool
     ) -> Step | None:
-        """Read on, window by window; the last of them watched, or all where that is needed."""
+        """Read on, window by window; the last token watched, or all where that is needed.
+
+        What is watched is a number for every token read so far, layer and token fed.
+        """
         step, done = None, 0
+        watched = watched and self.model.attends
         while done < len(ids):
             stop = min(len(ids), done + self._window_end(thread.read) - thread.read)
+            if watched and not self.model.follows and done < len(ids) - 1:
+                stop = min(stop, len(ids) - 1)
             tokens = torch.tensor(ids[done:stop], dtype=torch.long)
             seen = self.model.attends and (self.model.follows or (watched and stop == len(ids)))
             if seen:
@@ -252,6 +262,15 @@ class _Meter:
         if not count:
             return None
         return MeasuredLoss(count, self.nats["own"] / count, self.nats["none"] / count)
+
+
+def _pace(seconds: Sequence[float]) -> tuple[float, float] | None:
+    """Of the first tenth and the last; the very last segment is short, and watched."""
+    whole = seconds[:-1]
+    some = len(whole) // 10
+    if not some:
+        return None
+    return 1000 * float(np.median(whole[:some])), 1000 * float(np.median(whole[-some:]))
 
 
 def _mean_shares(step: Step) -> Floats:

@@ -44,15 +44,16 @@ class SlotWatch(AttentionWatch):
         weights = attention(call.query[:1], keys, allowed, self.pick, call.scale)  # (T, K + S)
         stands = np.arange(call.end - call.key.shape[2], call.end)
         rows = spread(weights[:, count:], stands, 1, read)
-        rows += weights[:, :count] @ tokens_held(state, self.memory.slot_plans[call.layer], read)
+        plan = self.memory.slot_plans[call.layer]
+        rows += spread(weights[:, :count], *tokens_held(state, plan), read)
         before = self.shares.get(call.layer, np.zeros((0, read)))
         self.shares[call.layer] = np.concatenate((before, rows))[-self.new :]
         self.heads[call.layer] = heads
         return call.mask
 
 
-def tokens_held(state: SlotState, plan: SlotPlan, read: int) -> Floats:
-    """Which tokens every slot of row 0 that holds something stands for, (K, N); rows add up to 1.
+def tokens_held(state: SlotState, plan: SlotPlan) -> tuple[Ints, Ints]:
+    """The first token that every slot of row 0 that holds something stands for, and how many, (K,).
 
     A slot is one token, or the mean of ``plan.rate`` neighbours.
     """
@@ -62,11 +63,7 @@ def tokens_held(state: SlotState, plan: SlotPlan, read: int) -> Floats:
     if plan.keep == "pooled":
         # Means lie between tokens; sinks and the last write are tokens.
         each[times % 1 > 0] = plan.rate
-    first = np.rint(times - 1 - (each - 1) / 2).astype(np.int64)
-    found = np.zeros((len(times), read))
-    for row, (begin, count) in enumerate(zip(first.tolist(), each.tolist(), strict=True)):
-        found[row, begin : begin + count] = 1 / count
-    return found
+    return np.rint(times - 1 - (each - 1) / 2).astype(np.int64), each
 
 
 def held_positions(state: SlotState) -> Ints:
