@@ -297,7 +297,7 @@ def test_the_page_says_how_it_was_trained_and_what_an_option_is_worth() -> None:
         ["gate", "gate", "0.90 (0.40 to 1.40)", pytest.approx(0.25)],
     ]
     # Every seed against every seed: 0.4 and 1.4 against 0.7 and 0.6.
-    judged = tables["What an option is worth"].rows
+    judged = tables["What an option changes"].rows
     assert judged == [
         [
             "gate: more is right in its place, at 32",

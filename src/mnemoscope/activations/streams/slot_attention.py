@@ -45,7 +45,11 @@ class SlotWatch(AttentionWatch):
         stands = np.arange(call.end - call.key.shape[2], call.end)
         rows = spread(weights[:, count:], stands, 1, read)
         plan = self.memory.slot_plans[call.layer]
-        rows += spread(weights[:, :count], *tokens_held(state, plan), read)
+        first, each = tokens_held(state, plan)
+        # A token may be held twice, in a mean and by itself: shares add up.
+        for step in range(each.max(initial=0)):
+            some = each > step
+            np.add.at(rows.T, first[some] + step, (weights[:, :count] / each)[:, some].T)
         before = self.shares.get(call.layer, np.zeros((0, read)))
         self.shares[call.layer] = np.concatenate((before, rows))[-self.new :]
         self.heads[call.layer] = heads
