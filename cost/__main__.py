@@ -22,7 +22,6 @@ from mnemoscope.core.registry import STUDIES, find
 from mnemoscope.studies.estimate import kind_of
 from mnemoscope.studies.sizes import count
 from mnemoscope.training.config import RunConfig
-from mnemoscope.training.loop import step_seconds
 
 PAGE = Path(__file__).parents[1] / "docs" / "cost.md"
 # Whole steps that estimates are held against: a study, a memory that it trains, and numbers of
@@ -68,7 +67,7 @@ def compared(home: Path) -> list[tuple[str, float, float]]:
     for study, memory, depths in CHECKED:
         one = next(one for one in planned.planned(study, home) if one.memory == memory)
         kind = kind_of(one)
-        whole = step_seconds(kind, time.process_time)
+        whole = steps.timed(steps.typical(kind), kind.training.batch)
         estimate = steps.step_of(kind, depths).seconds
         found.append((f"{study}, {name_of(one)}", estimate, whole))
     return found

@@ -152,7 +152,7 @@ def checked(compared: Sequence[tuple[str, float, float]]) -> str:
     worst = max(abs(estimate / measured - 1) for _, estimate, measured in compared)
     return (
         f"Checked on whole steps: {'; '.join(said)}. Estimates were off by at most {worst:.0%}, "
-        "which is the error to expect of all times here."
+        "which is about the error to expect of all times here."
     )
 
 

@@ -140,3 +140,14 @@ def test_a_plan_computes_nothing() -> None:
 
     with pytest.raises(UserError, match="not announced"):
         Plan().each([], 1)
+
+
+def test_steps_that_are_timed_read_about_as_much_as_all_do() -> None:
+    uneven = config(lag=200, shortest=1)
+    mean = 8 * steps.tokens_of_a_row(uneven.task, uneven.stretch)
+    one = steps.typical(uneven)
+    for some in (steps.FIRST, steps.OTHERS):
+        read = [one.task.batch(n, 8, seed=one.training.seed).tokens.size for n in some]
+        assert sum(read) / len(read) == pytest.approx(mean, rel=0.2)
+    even = config()
+    assert steps.typical(even) == even
