@@ -44,5 +44,6 @@ def test_a_broken_promise_gives_one_and_json_says_which(
     assert [cell["promise"] for cell in broken] == ["pieces", "several after"]
     assert "AutoConfig.for_model('mamba'" in broken[0]["snippet"]
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "# mamba: pieces, several after" in page
+    assert "# mamba: pieces\n" in page
+    assert "# mamba: several after\n" in page
     assert "<pre" in page

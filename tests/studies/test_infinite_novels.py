@@ -89,7 +89,7 @@ def test_every_contestant_reads_the_novels_and_the_page_says_what_came_of_it(
     parts = [part for one in page(again) for part in one.parts]
     tables = {part.name: part for part in parts if isinstance(part, Table)}
     assert len(tables["Learning rates of what learns"].rows) == len(get_args(LearnerName))
-    pasts = tables["Own, no and another's past"].rows
+    pasts = tables["Own, no and another's state"].rows
     assert {row[0] for row in pasts} == {LABELS[k] for k in LABELS if k[:5] in ("added", "stick")}
 
 

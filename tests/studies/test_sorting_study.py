@@ -317,7 +317,7 @@ def test_the_page_says_how_it_was_trained_and_what_an_option_is_worth() -> None:
 def test_an_option_is_worth_nothing_that_can_be_said_of_a_model_that_did_not_learn() -> None:
     result = ablated_by_hand()
     models = {**result.models, "gate": replace(result.models["gate"], counting=(0.7, 0.95, 0.9))}
-    judged = parts_of(page(replace(result, models=models)), Table)["What an option is worth"]
+    judged = parts_of(page(replace(result, models=models)), Table)["What an option changes"]
     assert judged.rows[0][1] == "not judged"
 
 
