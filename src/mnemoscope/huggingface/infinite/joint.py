@@ -102,29 +102,28 @@ def attend(
     values = torch.cat((state.values, value), 2)
     if mask is None:
         mask = torch.ones(length, key.shape[2], dtype=torch.bool, device=key.device)
-        mask = mask.tril(key.shape[2] - length)[None, None]
+        mask = mask.tril(key.shape[2] - length)
     if mask.dtype != torch.bool:
         mask = mask == 0
-    real = (state.times > 0)[:, None, None].expand(-1, 1, length, -1)
-    seen = torch.cat((real, mask.expand(rows, 1, length, -1)), 3)
-    # Query heads in the groups that share keys: (R · G, H / G · T, E). What is not seen is −∞
-    # before the product is added: one pass over the scores instead of three.
-    groups, share = key.shape[1], heads // key.shape[1]
-    hidden = torch.zeros(seen.shape, dtype=query.dtype, device=query.device)
-    hidden = hidden.masked_fill_(~seen, -torch.inf)[:, :, None]
-    hidden = hidden.expand(-1, groups, share, -1, -1).contiguous()
-    scores = hidden.view(rows * groups, share * length, -1).baddbmm_(
-        query.reshape(rows * groups, share * length, size),
-        keys.flatten(0, 1).transpose(1, 2),
-        alpha=size**-0.5 if scaling is None else scaling,
-    )
-    weights = F.softmax(scores.view(rows, heads, length, -1), -1, dtype=torch.float32)
-    weights = weights.to(query.dtype)
+    # Query heads in the groups that share keys: (R · G, H / G · T, E).
+    groups, slots = key.shape[1], state.times.shape[1]
+    scaled = query * (size**-0.5 if scaling is None else scaling)
+    grouped = scaled.reshape(rows * groups, heads // groups * length, size)
+    scores = torch.bmm(grouped, keys.flatten(0, 1).transpose(1, 2))
+    scores = scores.view(rows, heads, length, -1)
+    # Only what can be hidden is written again: mostly the window, since slots soon are full.
+    scores[..., slots:].masked_fill_(~mask, -torch.inf)
+    empty = state.times == 0
+    if bool(empty.any()):
+        scores[..., :slots].masked_fill_(empty[:, None, None], -torch.inf)
+    weights = F.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
     found = (weights.view(rows, groups, -1, weights.shape[-1]) @ values).view(query.shape)
-    mass = weights[..., : state.times.shape[1]].detach()
-    if counted is not None:
-        mass = mass * counted[:, None, :, None]
-    return found, mass.sum((1, 2))
+    if counted is None:
+        counted = torch.ones(rows, length, dtype=torch.bool, device=query.device)
+    # A sum over heads and queries as a product, which reads the weights in one pass.
+    summed = counted[:, None].expand(-1, heads, -1).reshape(rows, 1, -1).to(weights.dtype)
+    mass = (summed @ weights.detach().view(rows, heads * length, -1))[:, 0, :slots]
+    return found, mass
 
 
 def rotated(state: SlotState, rotation: Rotation) -> Tensor:
