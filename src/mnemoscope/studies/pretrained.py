@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -23,10 +23,27 @@ Scored = tuple[Floats, Floats]
 
 
 @lru_cache(maxsize=1)
-def base(folder: str) -> tuple[Any, Any]:
+def base(folder: str, dtype: str = "float32") -> tuple[Any, Any]:
     """The model and its tokenizer, nothing of it learning."""
     model, tokenizer = load_model(folder)
-    return model.eval().requires_grad_(False), tokenizer
+    return model.to(getattr(torch, dtype)).eval().requires_grad_(False), tokenizer
+
+
+class Reads(Protocol):
+    """Options of a study that reads with a pretrained model."""
+
+    @property
+    def model(self) -> str | None:
+        """A folder or a name."""
+
+    @property
+    def dtype(self) -> str:
+        """What it computes and stores in."""
+
+
+def reader_of(study: Reads) -> tuple[Any, Any]:
+    """The model that a study reads with, and its tokenizer."""
+    return base(study.model or "", study.dtype)
 
 
 def scored(logits: Tensor, targets: Tensor) -> Scored:

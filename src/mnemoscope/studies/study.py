@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import Field
 
@@ -27,6 +27,10 @@ from mnemoscope.report.document import Section
 Steps = Annotated[int, Field(ge=1, description="optimiser steps per model")]
 LearningRate = Annotated[float, Field(gt=0, description="highest learning rate")]
 Device = Annotated[str, Field(description="auto, cpu, cuda, mps")]
+Precision = Annotated[
+    Literal["float32", "bfloat16", "float16"],
+    Field(description="what the model that is given computes and stores in"),
+]
 
 # Takes a result that is not whole yet, to show it.
 Share = Callable[[Any], None]

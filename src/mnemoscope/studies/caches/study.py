@@ -23,7 +23,7 @@ from mnemoscope.studies.caches.result import (
     Task,
     check_capacity,
 )
-from mnemoscope.studies.study import Steps, Study
+from mnemoscope.studies.study import Precision, Steps, Study
 from mnemoscope.studies.trials import measure_all
 
 Tasks = Literal["repeats", "pairs", "facts"]
@@ -61,9 +61,7 @@ class CachesStudy(Study):
         None, description="folder of a causal language model of transformers; none = small ones"
     )
     weights: str = Field("", description="what is to be said of its weights, such as: 4-bit")
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="what the model that is given computes and stores in"
-    )
+    dtype: Precision = "float32"
     tasks: Annotated[tuple[Tasks, ...] | None, DISTINCT] = Field(
         None, min_length=1, description="none = repeats and pairs; facts too of a model given"
     )

@@ -84,9 +84,9 @@ def _readers(result: DialogueResult) -> str:
     """What floor and ceiling are."""
     if result.pretrained:
         return (
-            f"{result.pretrained} reads; nothing was trained, so there are no seeds, and intervals "
-            "are over conversations. Floor: the conversation within the window, no document. "
-            "Ceiling: document and conversation in its context."
+            f"{result.pretrained} reads, in {result.dtype}; nothing was trained, so there are no "
+            "seeds, and intervals are over conversations. Floor: the conversation within the "
+            "window, no document. Ceiling: document and conversation in its context."
         )
     return (
         "Floor: full attention over the conversation, trained and tested without any document. "

@@ -31,6 +31,8 @@ def check_pretrained(study: DialogueStudy) -> None:
             )
         if study.rating is not None:
             raise ValueError("rating is for a pretrained model: give model, or leave it out")
+        if study.dtype != "float32":
+            raise ValueError("models that are trained here compute in float32: dtype needs model")
         return
     if study.source is None:
         raise ValueError("model and source go together: the model, and what it reads")

@@ -10,7 +10,7 @@ from mnemoscope.huggingface.untrained import Untrained, untrained
 from mnemoscope.studies.dialogue.by_name import Learned
 from mnemoscope.studies.dialogue.contestants import BY_NAME
 from mnemoscope.studies.dialogue.read_corpus import corpus_of
-from mnemoscope.studies.pretrained import base
+from mnemoscope.studies.pretrained import reader_of
 
 if TYPE_CHECKING:
     from mnemoscope.studies.dialogue.study import DialogueStudy
@@ -28,7 +28,7 @@ def attached_for(
     study: DialogueStudy, contestant: str, folder: Path
 ) -> InfiniteMemory | Learned | None:
     """The memory of a contestant, to be detached; None for floor and ceiling."""
-    model, tokenizer = base(study.model or "")
+    model, tokenizer = reader_of(study)
     if contestant in KEPT:
         return InfiniteMemory(model, untrained(KEPT[contestant], study.window, study.vectors))
     if contestant == BY_NAME:

@@ -43,7 +43,7 @@ from mnemoscope.studies.dialogue.result import (
     Grid,
     Learnt,
 )
-from mnemoscope.studies.pretrained import Scored, base, remembered, whole, window_alone
+from mnemoscope.studies.pretrained import Scored, reader_of, remembered, whole, window_alone
 from mnemoscope.studies.trials import measure_all
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def measure_pretrained(study: DialogueStudy, folder: Path) -> DialogueResult:
         for name in [one for one in study.memories if one in (*UNTRAINED, BY_NAME)]:
             found[name] = _examined(study, name, folder)
     longest = max(len(one.ids) for one in written)
-    _, tokenizer = base(study.model or "")
+    _, tokenizer = reader_of(study)
     return DialogueResult(
         source=Path(study.source or "").name,
         corpus=recognise(study.source or ""),
@@ -92,6 +92,7 @@ def measure_pretrained(study: DialogueStudy, folder: Path) -> DialogueResult:
             for one, read in zip(corpus.conversations[: study.shown], written, strict=False)
         ),
         pretrained=Path(study.model or "").name,
+        dtype=study.dtype,
     )
 
 
@@ -138,7 +139,7 @@ def _learnt(study: DialogueStudy, folder: Path) -> Learnt:
 
 
 def _learn(study: DialogueStudy, folder: Path, name: str) -> Learnt:
-    model, tokenizer = base(study.model or "")
+    model, tokenizer = reader_of(study)
     sizes = (study.document_entries, study.document_epochs)
     return learn(corpus_of(study).written["own"], model, tokenizer, folder, *sizes)
 
@@ -193,7 +194,7 @@ def _read(
     control: Control,
 ) -> Scored:
     """Loss of each token of the turns, and whether it was foreseen, (T,); 0 where none is due."""
-    model, _ = base(study.model or "")
+    model, _ = reader_of(study)
     corpus = corpus_of(study)
     begin, document = corpus.begin, corpus.written[control][number]
     # What is known by name is not read.
@@ -218,7 +219,7 @@ def _read(
 
 
 def _facts(study: DialogueStudy, name: str, longest: int, folder: Path) -> DialogueModel:
-    model, tokenizer = base(study.model or "")
+    model, tokenizer = reader_of(study)
     count = sum(one.numel() for one in model.parameters())
     tokens = torch.zeros(1, 2 * study.window, dtype=torch.long)
     tokens = tokens.to(next(model.parameters()).device)

@@ -25,7 +25,7 @@ from mnemoscope.studies.dialogue.measure import LONGEST_REPLY, NUCLEUS
 from mnemoscope.studies.dialogue.metrics import compare
 from mnemoscope.studies.dialogue.read_corpus import corpus_of
 from mnemoscope.studies.dialogue.result import Replies, Spoken
-from mnemoscope.studies.pretrained import base
+from mnemoscope.studies.pretrained import reader_of
 from mnemoscope.studies.trials import measure_all
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def replies(study: DialogueStudy, name: str, folder: Path) -> tuple[Replies, ...
 def _spoken(study: DialogueStudy, folder: Path, name: str) -> Spoken:
     """Replies that a contestant gives: floor and document memory read what is in the window."""
     contestant = name.partition(" ")[0]
-    model, tokenizer = base(study.model or "")
+    model, tokenizer = reader_of(study)
     corpus, memory = corpus_of(study), attached_for(study, contestant, folder)
     near = contestant in (FLOOR, BY_NAME)
     try:

@@ -17,7 +17,7 @@ from mnemoscope.data.dialogue.task import Control
 from mnemoscope.huggingface import blocks
 from mnemoscope.huggingface.loading import rows_of
 from mnemoscope.huggingface.tokenizers import beginning, spanning_encoder
-from mnemoscope.studies.pretrained import base
+from mnemoscope.studies.pretrained import reader_of
 
 if TYPE_CHECKING:
     from mnemoscope.studies.dialogue.study import DialogueStudy
@@ -45,7 +45,7 @@ class ReadCorpus:
 def corpus_of(study: DialogueStudy) -> ReadCorpus:
     """Read and write all that a study asks for, once."""
     assert study.source is not None
-    model, tokenizer = base(study.model or "")
+    model, tokenizer = reader_of(study)
     parts = divided(read_conversations(study.source), held_out=0.1)
     rated = [one for one in parts["test"] if study.rating in (None, one.rating)]
     # Spread over all of them: neighbours are often about the same document.

@@ -199,6 +199,7 @@ class DialogueResult:
     trials: tuple[DialogueTrial, ...]
     shown: tuple[ShownConversation, ...] = ()
     pretrained: str = ""
+    dtype: str = "float32"
     warm_steps: int = 0
     texts: str = ""
     corpus: str = ""

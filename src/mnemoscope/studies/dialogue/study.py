@@ -46,7 +46,7 @@ from mnemoscope.studies.dialogue.result import (
     Examined,
     Warmed,
 )
-from mnemoscope.studies.study import Device, Diverged, ShapedStudy, Steps, label
+from mnemoscope.studies.study import Device, Diverged, Precision, ShapedStudy, Steps, label
 from mnemoscope.studies.trials import Trial, run_trials, sweep_then_seeds, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -87,6 +87,7 @@ class DialogueStudy(ShapedStudy):
         description="a pretrained Hugging Face model to read a source with, in place of training: "
         "a folder or a name",
     )
+    dtype: Precision = "float32"
     rating: int | None = Field(
         None, description="for model: only conversations that the corpus rates so; none = all"
     )

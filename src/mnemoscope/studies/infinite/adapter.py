@@ -32,8 +32,9 @@ class LowRank(nn.Module):
 
     def _hook(self, number: int) -> Any:
         def add(part: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
-            added: Tensor = given[0] @ self.down[number].T @ self.up[number].T
-            return output + added
+            inputs = given[0].to(self.down[number].dtype)
+            added: Tensor = inputs @ self.down[number].T @ self.up[number].T
+            return output + added.to(output.dtype)
 
         return add
 

@@ -19,7 +19,7 @@ from mnemoscope.studies.infinite.adapter import LowRank
 from mnemoscope.studies.infinite.contestants import Contestant, learners, thirds
 from mnemoscope.studies.infinite.novels import LETTERS, attached, novels, passages, stream, told
 from mnemoscope.studies.infinite.result import NovelLosses, TriedRate
-from mnemoscope.studies.pretrained import base
+from mnemoscope.studies.pretrained import reader_of
 from mnemoscope.studies.trials import measure_all
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _train(
     Hidden states below what learns are kept in a file, if anything is below it.
     """
     trained, _ = novels(study.source or "", study.held_out)
-    _, tokenizer = base(study.model or "")
+    _, tokenizer = reader_of(study)
     texts = []
     for one in trained:
         piece = one.text[len(one.text) // 3 :][: LETTERS * study.novel_tokens]

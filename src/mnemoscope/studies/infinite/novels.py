@@ -27,7 +27,7 @@ from mnemoscope.huggingface.infinite.pasts import exchanged, without
 from mnemoscope.memories.state import StreamState
 from mnemoscope.studies.infinite.contestants import Contestant, contestants
 from mnemoscope.studies.infinite.result import CLASSES, NovelLosses, Novels, Past, Reader
-from mnemoscope.studies.pretrained import base, scored, whole, window_alone
+from mnemoscope.studies.pretrained import reader_of, scored, whole, window_alone
 from mnemoscope.studies.trials import measure_all
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def novels(source: str, held_out: tuple[str, ...]) -> tuple[list[Document], dict
 def passages(study: InfiniteStudy, choosing: bool = False) -> Passages:
     """Passages of the held-out novels in turn; of the first novel, one half is for choosing."""
     _, held_out = novels(study.source or "", study.held_out)
-    _, tokenizer = base(study.model or "")
+    _, tokenizer = reader_of(study)
     frequencies = _frequencies(study.source or "", study.held_out)
     first, *_ = held_out
     found = []
@@ -137,7 +137,7 @@ def _passage(
 
 def read(study: InfiniteStudy, contestant: Contestant, given: Passages) -> NovelLosses:
     """What one contestant that learns nothing makes of the passages."""
-    model, _ = base(study.model or "")
+    model, _ = reader_of(study)
     pasts: dict[Past, Floats] = {}
     nbytes = 0
     if contestant.kind == "ceiling":
@@ -157,7 +157,7 @@ def read(study: InfiniteStudy, contestant: Contestant, given: Passages) -> Novel
 def attached(study: InfiniteStudy, contestant: Contestant) -> InfiniteMemory:
     """The memory of a contestant, on the pretrained model."""
     kind = InfiniteOptions if contestant.kind in ("infinite", "added") else TransformerXLOptions
-    return InfiniteMemory(base(study.model or "")[0], kind.make(**contestant.options))
+    return InfiniteMemory(reader_of(study)[0], kind.make(**contestant.options))
 
 
 def told(reader: Reader, given: Passages, pasts: dict[Past, Floats], nbytes: int) -> NovelLosses:
@@ -229,7 +229,7 @@ def measure_novels(study: InfiniteStudy, folder: Path) -> Novels:
     learnt, tried = measure_learners(study, layers, folder) if study.novel_steps else ((), ())
     return Novels(
         books=study.held_out,
-        **study.some("context", "vectors", "windows"),
+        **study.some("context", "vectors", "windows", "dtype"),
         trained=study.novel_steps * ROWS * study.windows[0] // 2,
         readings=(*found.values(), *learnt),
         tried=tried,

@@ -135,8 +135,9 @@ def _memories(novels: Novels) -> Section:
         "1 · Window alone, memories, whole context",
         [
             f"{count} passages of {novels.context} tokens from {' and '.join(novels.books)}, in "
-            "whose second half every token is predicted. Window alone: windows overlap by half, so "
-            "every token sees at least half a window. Memories read half a window at a time; the "
+            f"whose second half every token is predicted; the model computes in {novels.dtype}. "
+            "Window alone: windows overlap by half, so every token sees at least half a window. "
+            "Memories read half a window at a time; the "
             "window before it is among their vectors, whole. The first half of the first novel "
             "chose how fast attention is forgotten; nothing of it is reported.",
             claims_table("Is the goal met?", claims),

@@ -158,6 +158,7 @@ class Novels:
     windows   tokens that the model sees at most without a memory
     trained   tokens that what learns has learnt from
     tried     learning rates of what learns: the one with the lowest loss is reported
+    dtype     what the model computes and stores in
     """
 
     books: tuple[str, ...]
@@ -167,6 +168,7 @@ class Novels:
     trained: int
     readings: tuple[NovelLosses, ...]
     tried: tuple[TriedRate, ...] = ()
+    dtype: str = "float32"
 
     def find(self, kind: str, window: int | None = None) -> NovelLosses | None:
         """The reading of one kind with all vectors in all layers, at a window or the first."""

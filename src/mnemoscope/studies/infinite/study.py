@@ -13,7 +13,7 @@ from mnemoscope.studies.documents.base import POSITIONS
 from mnemoscope.studies.infinite.contestants import LearnerName
 from mnemoscope.studies.infinite.page import page
 from mnemoscope.studies.infinite.result import Attached, InfiniteResult, Measured, Novels
-from mnemoscope.studies.study import Study
+from mnemoscope.studies.study import Precision, Study
 from mnemoscope.studies.trials import measure_all
 
 Text = Literal["made-up", "topics"]
@@ -49,6 +49,7 @@ class InfiniteStudy(Study):
         description="a pretrained model to read novels with, in place of all of this: a folder, "
         "such as `mnemoscope example FOLDER --model smollm2` makes",
     )
+    dtype: Precision = "float32"
     source: str | None = Field(None, description="a folder of novels, for model")
     held_out: Annotated[tuple[str, ...], DISTINCT] = Field(
         ("middlemarch", "moby-dick"),
@@ -87,6 +88,8 @@ class InfiniteStudy(Study):
     def _novels(self) -> Self:
         if (self.model is None) != (self.source is None):
             raise ValueError("model and source go together: the model, and the novels it reads")
+        if self.model is None and self.dtype != "float32":
+            raise ValueError("small models compute in float32: dtype is for a model that is given")
         largest = max(self.windows)
         if any(one % 2 or one < 4 for one in self.windows) or self.context % (2 * largest):
             raise ValueError(
