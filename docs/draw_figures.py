@@ -41,6 +41,7 @@ FIGURES: dict[str, dict[str, str]] = {
     "patterns": {
         "bits-per-byte-against-compute.svg": "bits-per-byte-against-compute",
         "bytes-looked-at-by-depth.svg": "bytes-looked-at-by-depth",
+        "bytes-looked-at-by-head.svg": "bytes-looked-at-by-head",
         "two-masks-and-their-product.svg": "two-masks-and-their-product",
     },
     "images": {
