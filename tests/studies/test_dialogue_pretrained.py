@@ -89,6 +89,28 @@ def test_with_room_for_all_a_memory_is_the_ceiling_and_controls_read_what_they_s
     assert (tmp_path / "pretrained" / "ceiling-0.json").stat().st_mtime_ns == written
 
 
+def test_half_of_the_bits_tell_nearly_the_same_in_half_of_the_bytes(
+    world: dict[str, Any], tmp_path: Path
+) -> None:
+    from mnemoscope.studies.dialogue.pretrained import measure_pretrained
+
+    few: dict[str, Any] = {"window": 16, "vectors": 16, "memories": ("window", "infinite_sticky")}
+    found = {}
+    for dtype in ("float32", "bfloat16"):
+        study = DialogueStudy.preset("quick", **world, **few, dtype=dtype, conversations=2)
+        always = study.model_copy(update={"least_gain": -10.0})
+        found[dtype] = measure_pretrained(always, tmp_path / dtype)
+    full, half = (Recovered(one) for one in found.values())
+    for name in found["float32"].models:
+        assert half.loss(name) == pytest.approx(full.loss(name), rel=0.02)
+    sizes = [one.models["infinite_sticky"].state_bytes for one in found.values()]
+    assert sizes[0] > 1.5 * sizes[1]
+    words = "\n".join(
+        one for part in page(found["bfloat16"]) for one in part.parts if isinstance(one, str)
+    )
+    assert "in bfloat16" in words
+
+
 def _like(examined: Any, control: str) -> Any:
     """Grids of controls have fewer groups: as wide as that of the own document."""
     own, other = np.array(examined.nats["own"]), np.array(examined.nats[control])
@@ -103,6 +125,7 @@ def test_what_cannot_be_is_refused(world: dict[str, Any], tmp_path: Path) -> Non
         ({"window": 7}, "even window"),
         ({"window": 64, "vectors": 16}, "half as many vectors"),
         ({"model": None, "rating": 3}, "rating is for a pretrained model"),
+        ({"model": None, "dtype": "bfloat16"}, "dtype needs model"),
     ):
         with pytest.raises(UserError, match=words):
             DialogueStudy.preset("quick", **world | options)

@@ -93,6 +93,23 @@ def test_every_contestant_reads_the_novels_and_the_page_says_what_came_of_it(
     assert {row[0] for row in pasts} == {LABELS[k] for k in LABELS if k[:5] in ("added", "stick")}
 
 
+def test_what_learns_learns_on_a_model_of_half_the_bits(
+    world: dict[str, Any], tmp_path: Path
+) -> None:
+    options = SMALL | {"learners": ("added_sticky", "lora"), "learning_rates": (), "windows": (8,)}
+    found = ms.study(
+        "infinite", "quick", out=tmp_path / "study", jobs=1, dtype="bfloat16", **world, **options
+    )
+    novels = found.result.novels
+    assert novels.dtype == "bfloat16"
+    floor = novels.reading("floor").nats()
+    for kind in ("added_sticky", "lora"):
+        learnt = novels.reading(kind).nats()
+        assert np.isfinite(learnt).all()
+        assert (learnt != floor).any()
+    assert "computes in bfloat16" in found.page.read_text()
+
+
 def test_every_learner_that_can_be_named_is_known() -> None:
     names = get_args(LearnerName)
     assert {*names} == {*DENSITIES, "lora"} == {*LEARNT}
@@ -182,6 +199,7 @@ def test_shares_and_perplexity_are_in_the_table() -> None:
         ({"windows": (7,)}, "must be even"),
         ({"windows": (128,), "context": 100}, "a multiple of twice the largest"),
         ({"vectors": 8}, "at least half a window"),
+        ({"dtype": "bfloat16"}, "dtype is for a model that is given"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_loaded(
