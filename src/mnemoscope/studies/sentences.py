@@ -107,6 +107,13 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(before)} and {last}" if before else last
 
 
+def over_seeds(seeds: int, drawn: str = "Line", range_as: str = "band") -> str:
+    """What is drawn of so many trainings, and what their range is drawn as."""
+    if seeds == 1:
+        return f"{drawn}: one training."
+    return f"{drawn}: mean of {seeds} seeds; {range_as}: lowest to highest seed."
+
+
 def few(names: Sequence[str], many: str, longest: int = _LONGEST) -> str:
     """The same where a sentence has room for so many letters, else what stands for ``many``."""
     return listed(names) if len(listed(names)) <= longest else many

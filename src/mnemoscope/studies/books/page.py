@@ -17,7 +17,7 @@ from mnemoscope.studies.books.losses import LEAST, Losses
 from mnemoscope.studies.books.result import BooksResult
 from mnemoscope.studies.books.settings import carried, rates_tried
 from mnemoscope.studies.findings import lead
-from mnemoscope.studies.sentences import all_banded, bands_of, gated, ranked, signs
+from mnemoscope.studies.sentences import all_banded, bands_of, gated, over_seeds, ranked, signs
 from mnemoscope.studies.study import Diverged
 
 _BAND = (
@@ -147,8 +147,8 @@ def _by_model(losses: Losses) -> Figure:
     return Figure(
         "Bits per byte by model",
         bars([bands_of("bits per byte", list(rates), rates.values())], "model", "bits per byte"),
-        f"On books that were held out, with the state carried. Bar: mean of {seeds} seeds; line: "
-        "lowest to highest seed.",
+        "On books that were held out, with the state carried. "
+        + over_seeds(seeds, drawn="Bar", range_as="line"),
         [
             {"model": label, "seed": seed, "bits per byte": value, "perplexity per byte": 2**value}
             for model, label in losses.labels.items()

@@ -15,7 +15,7 @@ from mnemoscope.report.claims import claims_table
 from mnemoscope.report.document import Cell, Figure, Section, Table, finding
 from mnemoscope.studies.contest.claims import LEAST, claims, findings, order
 from mnemoscope.studies.contest.result import Attended, ContestResult, distance_bins
-from mnemoscope.studies.sentences import band, best_rates, mean_or_none, signs
+from mnemoscope.studies.sentences import band, best_rates, mean_or_none, over_seeds, signs
 
 
 def sections(
@@ -76,8 +76,7 @@ def _curves(result: ContestResult, unit: str, counted: Mapping[str, float], mean
     return Figure(
         f"Bits per {unit} against compute",
         lines(series, "compute (10¹² flop)", f"held-out bits per {unit}", references=references),
-        f"Line: mean of {result.seeds} seeds; band: lowest to highest seed. All models end at "
-        f"the same compute. {meaning}",
+        f"{over_seeds(result.seeds)} All models end at the same compute. {meaning}",
         rows,
     )
 

@@ -17,6 +17,7 @@ from mnemoscope.studies.sentences import (
     best_rates,
     gated,
     mean_or_none,
+    over_seeds,
     ranked,
     signs,
     spread,
@@ -73,7 +74,7 @@ def _against_wait(
         log_x=True,
         y_range=(0, top),
     )
-    seeds = f"Line: mean of {len(next(iter(values.values())))} seeds; band: lowest to highest seed."
+    seeds = over_seeds(len(next(iter(values.values()))))
     return Figure(f"{name} against wait", drawn, f"{caption} {seeds}", rows)
 
 

@@ -11,7 +11,7 @@ from mnemoscope.lenses.lens import records
 from mnemoscope.plots.figure import Plot, Reference, Region, Series, lines
 from mnemoscope.report.claims import claims_table
 from mnemoscope.report.document import Cell, Figure, Section, Table, finding
-from mnemoscope.studies.sentences import all_banded, mean_or_none, ranked, signs
+from mnemoscope.studies.sentences import all_banded, mean_or_none, over_seeds, ranked, signs
 from mnemoscope.studies.sorting.ablation_page import (
     ablation_figure,
     ablation_sections,
@@ -94,7 +94,7 @@ def _by_length(result: SortingResult, trained: int, way: Way) -> Figure:
     references = []
     title, meaning = WAYS[way]
     seeds = len(next(iter(scores.values())))
-    caption = f"{title}: {meaning}. Line: mean of {seeds} seeds; band: lowest to highest."
+    caption = f"{title}: {meaning}. {over_seeds(seeds)}"
     if way == "forced":
         counting = {
             "counts all": result.counting_all,

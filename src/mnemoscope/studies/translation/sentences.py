@@ -14,6 +14,7 @@ from mnemoscope.studies.sentences import (
     leading,
     listed,
     not_compared,
+    over_seeds,
     ranked,
 )
 from mnemoscope.studies.study import label
@@ -70,7 +71,7 @@ def falls(result: TranslationResult) -> str:
 def bands(result: TranslationResult) -> str:
     """What lines and bands mean."""
     if result.fewest_seeds >= ENOUGH_SEEDS:
-        return f"Line: mean of {result.fewest_seeds} seeds; band: lowest to highest seed."
+        return over_seeds(result.fewest_seeds)
     return "Band: 95 % of resampled test sentences (bootstrap); one training per model."
 
 
