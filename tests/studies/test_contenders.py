@@ -59,7 +59,8 @@ def test_any_memory_takes_part_in_dialogue_by_its_own_name(name: str) -> None:
 
 
 def test_a_trial_is_evaluated_at_its_end_unless_it_is_told_otherwise() -> None:
-    study = Training.make(steps=2000, batch=3, device="cpu")
+    study = Training.make(steps=2000, batch=3, device="cpu", precision="bfloat16")
     found = training_of(study, lr=0.5, seed=7, batch=4)
     assert (found.steps, found.evaluate_every, found.checkpoint_every) == (2000, 2000, 400)
     assert (found.lr, found.seed, found.batch, found.keep) == (0.5, 7, 4, 1)
+    assert found.precision == "bfloat16"

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from mnemoscope.data.translation import PairOptions
 from mnemoscope.data.vocabulary import SMALLEST_BPE
-from mnemoscope.studies.study import Device, Steps, Study
+from mnemoscope.studies.study import Device, Steps, Study, TrainPrecision
 from mnemoscope.studies.trials import training_of
 from mnemoscope.training.config import Training
 
@@ -18,6 +18,7 @@ class PairsStudy(PairOptions, Study):
 
     steps: Steps = 1000
     device: Device = "auto"
+    precision: TrainPrecision = "auto"
     vocabulary_size: int = Field(512, ge=SMALLEST_BPE, description="most tokens BPE may learn")
     batch: int = Field(32, ge=1, description="sentences of mean length per step")
     warmup: int = Field(100, ge=0, description="steps over which the learning rate rises")

@@ -31,6 +31,13 @@ Precision = Annotated[
     Literal["float32", "bfloat16", "float16"],
     Field(description="what the model that is given computes and stores in"),
 ]
+TrainPrecision = Annotated[
+    Literal["auto", "float32", "bfloat16"],
+    Field(
+        description="what trainings compute products in, weights being float32; "
+        "auto = bfloat16 where the accelerator has it"
+    ),
+]
 
 # Takes a result that is not whole yet, to show it.
 Share = Callable[[Any], None]

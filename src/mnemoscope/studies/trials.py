@@ -62,9 +62,11 @@ class Trial:
 def training_of(study: Any, **options: Any) -> Training:
     """How a trial of a study trains: evaluated at its end, with one checkpoint to continue from.
 
-    ``study`` has options steps, batch and device; ``options`` are the others, or instead of these.
+    ``study`` has options steps, batch, device and precision; ``options`` are the others, or
+    instead of these.
     """
-    settings = {"steps": study.steps, "batch": study.batch, "device": study.device}
+    asked = ("steps", "batch", "device", "precision")
+    settings = {name: getattr(study, name) for name in asked}
     settings |= {"evaluate_every": study.steps, "checkpoint_every": max(200, study.steps // 5)}
     return Training.make(**{**settings, "keep": 1, **options})
 

@@ -34,7 +34,7 @@ from mnemoscope.huggingface.infinite import windows as held
 from mnemoscope.huggingface.infinite.fitting import MemoryWorth
 from mnemoscope.huggingface.infinite.hidden_states import HiddenStates
 from mnemoscope.huggingface.infinite.signals import CallSignals, ReadHook, SignalReader, is_read
-from mnemoscope.huggingface.infinite.slots import Rotation, SlotPlan, SlotState
+from mnemoscope.huggingface.infinite.slots import REACH, Rotation, SlotPlan, SlotState
 from mnemoscope.huggingface.infinite.streams import learnt_from
 from mnemoscope.huggingface.infinite.windows import WindowLayerState, Windows, WindowState
 from mnemoscope.huggingface.texts import Texts, token_ids
@@ -87,7 +87,7 @@ class InfiniteMemory(Attached, nn.Module):
             many if every or index in chosen else few
             for index in range(len(self.blocks) if options.slots else 0)
         ]
-        self.rotation = Rotation(model)
+        self.rotation = Rotation(model, max(REACH, options.window))
         self._run = range(len(self.blocks))  # blocks that a call computes
         self._kept: HiddenStates | None = None
         if self.slot_plans:
@@ -151,7 +151,8 @@ class InfiniteMemory(Attached, nn.Module):
             offset += max(new)
             done = [read + more for read, more in zip(done, new, strict=True)]
             counts = [count + more for count, more in zip(counts, new, strict=True)]
-        logits = torch.cat(read_logits, 1)
+        # Logits are large, and to join one piece would copy it.
+        logits = read_logits[0] if len(read_logits) == 1 else torch.cat(read_logits, 1)
         if not predict:
             return Output(logits, state, losses)
         if mask is not None:

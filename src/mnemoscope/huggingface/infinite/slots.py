@@ -121,22 +121,36 @@ class SlotPlan:
 
 
 class Rotation:
-    """The rotary positions of a model: angles of half-split pairs, as its `rotary_emb` has them."""
+    """The rotary positions of a model: angles of half-split pairs, as its `rotary_emb` has them.
 
-    def __init__(self, model: nn.Module) -> None:
+    Positions are whole numbers from ``-furthest`` to 0. Their angles are computed once, in float64.
+    """
+
+    def __init__(self, model: nn.Module, furthest: int) -> None:
         found = [part for name, part in model.named_modules() if name.endswith("rotary_emb")]
         self.frequencies: Tensor | None = getattr(found[0], "inv_freq", None) if found else None
+        self.furthest = furthest
+        self._turns: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
 
     def __call__(self, keys: Tensor, positions: Tensor) -> Tensor:
         """Rotate keys (R, H, N, E) to positions (R, N); by negative ones it is undone."""
         if self.frequencies is None:
             return keys
-        angles = positions[:, None, :, None].double() * self.frequencies.to(positions.device)
-        cos, sin = angles.cos().to(keys.dtype), angles.sin().to(keys.dtype)
+        cos, sin = (one[-positions.long()][:, None] for one in self._table(keys))
         size = 2 * cos.shape[-1]
         one, two = keys[..., :size].chunk(2, -1)
         rotated = torch.cat((one * cos - two * sin, two * cos + one * sin), -1)
         return torch.cat((rotated, keys[..., size:]), -1)
+
+    def _table(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosine and sine at positions 0, -1, … , (furthest + 1, E / 2) each."""
+        kind = keys.dtype, keys.device
+        if kind not in self._turns:
+            assert self.frequencies is not None
+            back = -torch.arange(self.furthest + 1, dtype=torch.float64)  # no float64 on MPS
+            angles = back[:, None] * self.frequencies.double().cpu()
+            self._turns[kind] = angles.cos().to(keys), angles.sin().to(keys)
+        return self._turns[kind]
 
 
 def relative(state: SlotState) -> Tensor:

@@ -39,7 +39,7 @@ from mnemoscope.studies.books.passages import (
 from mnemoscope.studies.books.result import BooksModel, BooksResult, ReadPassage
 from mnemoscope.studies.books.trainings import Trainings
 from mnemoscope.studies.contenders import carrying, check_contenders
-from mnemoscope.studies.study import Device, LearningRate, ShapedStudy, Steps, label
+from mnemoscope.studies.study import Device, LearningRate, ShapedStudy, Steps, TrainPrecision, label
 from mnemoscope.studies.trials import training_of
 from mnemoscope.training.config import RunConfig
 
@@ -92,6 +92,7 @@ class Books(ShapedStudy):
     )
     tried_steps: int = Field(150, ge=1, description="steps of a training that tries a rate")
     device: Device = "auto"
+    precision: TrainPrecision = "auto"
     source: str | None = Field(
         None, description="a folder of texts, hf:OWNER/NAME[/CONFIG]; none = CPython's help topics"
     )

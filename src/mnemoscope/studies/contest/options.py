@@ -17,7 +17,7 @@ from mnemoscope.core.config import DISTINCT, MOST_LAYERS
 from mnemoscope.data.batch import Task
 from mnemoscope.memories.sparse.config import Sparse
 from mnemoscope.studies.contest.result import Contestant, ContestResult, Curve, Training
-from mnemoscope.studies.study import Device, Diverged, Study
+from mnemoscope.studies.study import Device, Diverged, Study, TrainPrecision
 from mnemoscope.studies.trials import Trial, home_of, run_trials, sweep_then_seeds, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -42,6 +42,7 @@ class Contest(Study):
     """What the studies of sparse patterns have in common: who takes part, how big, how long."""
 
     device: Device = "auto"
+    precision: TrainPrecision = "auto"
     source: str | None = Field(None, description="what to learn from; none = what is at hand")
     patterns: Annotated[tuple[str, ...], DISTINCT] = Field(
         ("dense", "strided", "fixed", "local"), min_length=1, description="which to compare"

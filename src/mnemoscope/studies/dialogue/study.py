@@ -46,7 +46,15 @@ from mnemoscope.studies.dialogue.result import (
     Examined,
     Warmed,
 )
-from mnemoscope.studies.study import Device, Diverged, Precision, ShapedStudy, Steps, label
+from mnemoscope.studies.study import (
+    Device,
+    Diverged,
+    Precision,
+    ShapedStudy,
+    Steps,
+    TrainPrecision,
+    label,
+)
 from mnemoscope.studies.trials import Trial, run_trials, sweep_then_seeds, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -77,6 +85,7 @@ class DialogueStudy(ShapedStudy):
 
     width: int = Field(48, ge=1, description="width of every model")
     device: Device = "auto"
+    precision: TrainPrecision = "auto"
     source: str | None = Field(
         None,
         description="the folder of CMU-DoG or Topical-Chat, or a JSON file or folder of your own; "

@@ -22,7 +22,7 @@ from mnemoscope.memories.config import ModelConfig
 from mnemoscope.studies.contenders import check_contenders
 from mnemoscope.studies.lag.page import page
 from mnemoscope.studies.lag.result import Asked, LagResult, Model, Training
-from mnemoscope.studies.study import Device, Diverged, Steps, Study
+from mnemoscope.studies.study import Device, Diverged, Steps, Study, TrainPrecision
 from mnemoscope.studies.trials import Trial, finished, home_of, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -45,6 +45,7 @@ class Lag(Study):
     }  # fmt: skip
 
     device: Device = "auto"
+    precision: TrainPrecision = "auto"
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("rnn", "lstm", "gru", "transformer"), min_length=1, description="which memories to compare"
     )

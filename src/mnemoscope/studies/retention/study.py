@@ -28,7 +28,7 @@ from mnemoscope.studies.retention.result import (
     RetentionResult,
     Trained,
 )
-from mnemoscope.studies.study import Device, Diverged, Share, Steps, Study, label
+from mnemoscope.studies.study import Device, Diverged, Share, Steps, Study, TrainPrecision, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -72,6 +72,7 @@ class RetentionStudy(Study):
     }  # fmt: skip
 
     device: Device = "auto"
+    precision: TrainPrecision = "auto"
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("rnn", "lstm", "gru", "transformer", "strided", "fixed", "transformer_xl", "compressive",
          "infinite", "sticky"),

@@ -29,7 +29,7 @@ from mnemoscope.studies.sorting.result import (
     SortingResult,
     SortingTrial,
 )
-from mnemoscope.studies.study import Device, ShapedStudy, Steps, label
+from mnemoscope.studies.study import Device, ShapedStudy, Steps, TrainPrecision, label
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.training.config import RunConfig
 
@@ -76,6 +76,7 @@ class SortingStudy(ShapedStudy):
     }  # fmt: skip
 
     device: Device = "auto"
+    precision: TrainPrecision = "auto"
     memories: Annotated[tuple[str, ...], MEMORY_NAMES, DISTINCT] = Field(
         ("transformer_xl", "compressive", "fixed", "sticky", "equal"),
         min_length=1,

@@ -18,7 +18,14 @@ from mnemoscope.data.delayed_answer import DelayedAnswer
 from mnemoscope.data.masked_lm import MaskedLM
 from mnemoscope.data.vocabulary import SMALLEST_BPE, Unit
 from mnemoscope.models.encoder.config import Encoder
-from mnemoscope.studies.study import Device, Diverged, LearningRate, ShapedStudy, Steps
+from mnemoscope.studies.study import (
+    Device,
+    Diverged,
+    LearningRate,
+    ShapedStudy,
+    Steps,
+    TrainPrecision,
+)
 from mnemoscope.studies.trials import Trial, run_trials, training_of
 from mnemoscope.studies.waves import page
 from mnemoscope.studies.waves.result import OBJECTIVES, Examined, WavesResult, WavesTrial
@@ -45,6 +52,7 @@ class WavesStudy(ShapedStudy):
 
     lr: LearningRate = 3e-3
     device: Device = "auto"
+    precision: TrainPrecision = "auto"
     positions: Annotated[tuple[Positions, ...], DISTINCT] = Field(
         ("learned", "sinusoidal", "rotary", "none"), min_length=1, description="kinds to compare"
     )
