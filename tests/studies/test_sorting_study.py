@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from mnemoscope.core.data import from_plain, to_plain
 from mnemoscope.core.errors import UserError
 from mnemoscope.core.registry import MEMORIES
 from mnemoscope.data.sorting import Sorting
+from mnemoscope.models.model import build
 from mnemoscope.report.document import Figure, Section, Table
 from mnemoscope.studies.rates import Tried, TriedRate, best_rate
 from mnemoscope.studies.sizes import count
@@ -24,6 +26,7 @@ from mnemoscope.studies.sorting.oracles import chance, counting_oracle, in_sight
 from mnemoscope.studies.sorting.page import page
 from mnemoscope.studies.sorting.result import (
     PARTS,
+    SIGMA_EDGES,
     Attention,
     Examined,
     SortingModel,
@@ -130,6 +133,47 @@ def test_attention_by_age_is_a_distribution_and_a_cache_ends(
             assert sum(seen.mu) == pytest.approx(1)
         assert len(seen.written) == (8 if name == "sticky" else 0)
         assert all(sum(row) == pytest.approx(1) and len(row) == PARTS for row in seen.written)
+
+
+def signal_model(density: str) -> Any:
+    vocab = Sorting.make(symbols=4).vocab
+    shape: dict[str, Any] = {
+        "vocab": vocab,
+        "width": 8,
+        "layers": 1,
+        "heads": 2,
+        "basis": 8,
+        "chunk": 8,
+    }
+    return ms.build("infinite", **shape, mem_len=0, density=density)
+
+
+def test_attention_by_age_is_of_the_density_that_a_model_has() -> None:
+    model, task = signal_model("sparse"), Sorting.make(symbols=4, length=64)
+    with torch.no_grad():  # every query has the same density: μ = ½ and σ² = softplus(0) + floor
+        model.layers[0].attention.signal.weights.zero_()
+    seen = measure_attention(model, task, 4, 8)
+    assert seen is not None
+    variance = (1.5 * (math.log(2) + model.config.floor)) ** (2 / 3) / 5  # a² / 5 of a parabola
+    assert seen.sigma[int(np.digitize(variance**0.5, SIGMA_EDGES)) - 1] == 1
+    model.config = model.config.model_copy(update={"density": "gaussian"})
+    other = measure_attention(model, task, 4, 8)
+    assert other is not None
+    assert other.by_age != seen.by_age
+
+
+@pytest.mark.parametrize("name", ABLATION)
+def test_attention_of_every_part_of_the_ablation_can_be_measured(name: str) -> None:
+    study = SortingStudy.preset("ablation", width=8, carried=16, symbols=4, heads=2)
+    seen = measure_attention(build(study._model(name)), Sorting.make(symbols=4, length=300), 2, 128)
+    assert (seen is None) == (name == "gibbs")
+    assert seen is None or sum(seen.by_age) == pytest.approx(1)
+
+
+def test_attention_without_mean_and_variance_is_left_out() -> None:
+    assert (
+        measure_attention(signal_model("gibbs"), Sorting.make(symbols=4, length=64), 4, 8) is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,11 @@ def parabola_variance(variance: Tensor) -> Tensor:
     return parabola_reach(variance).square() / 5
 
 
+def variance_of(density: Density, variance: Tensor) -> Tensor:
+    """The variance that a density of parameter σ² has."""
+    return variance if density == "gaussian" else parabola_variance(variance)
+
+
 def _normal(x: Tensor) -> Tensor:
     return (-0.5 * x.square()).exp() / math.sqrt(2 * math.pi)
 
@@ -172,8 +177,7 @@ def divergence(
     densities that have their means and variances. mean and variance (R, H, T) are averaged over
     all heads and the queries that ``counted`` (R, T) says; over none it is zero.
     """
-    own = variance if density == "gaussian" else parabola_variance(variance)
-    ratio = own / width**2
+    ratio = variance_of(density, variance) / width**2
     distance = ratio - ratio.log() - 1
     if centre is not None:
         distance = distance + (mean - centre).square() / width**2

@@ -13,7 +13,7 @@ from mnemoscope.activations.capture import Seen, capture
 from mnemoscope.core.arrays import Floats
 from mnemoscope.data.sorting import Sorting
 from mnemoscope.memories.infinite.config import Infinite
-from mnemoscope.memories.infinite.densities import masses
+from mnemoscope.memories.infinite.densities import masses, variance_of
 from mnemoscope.memories.infinite.horizon import timeline
 from mnemoscope.memories.infinite.long_term import plan_of
 from mnemoscope.memories.transformer_xl.config import Relative
@@ -32,8 +32,13 @@ SITES = "layers.*.attention*.maps"
 def measure_attention(
     model: SequenceModel, task: Sorting, rows: int, segment: int
 ) -> Attention | None:
-    """Let a model read streams and answer; None if it does not attend to a queue or a signal."""
+    """Let a model read streams and answer.
+
+    None if it attends neither to a queue nor, by densities of a mean and a variance, to a signal.
+    """
     if not isinstance(model.config, Relative):
+        return None
+    if isinstance(model.config, Infinite) and model.config.density == "gibbs":
         return None
     batch = task.batch(0, rows, seed=0, split="valid")
     tokens = torch.from_numpy(batch.tokens)
@@ -46,7 +51,7 @@ def measure_attention(
     for part in torch.split(stream, segment, 1) if stream.shape[1] else ():
         with capture(model, SITES) as seen:
             state = model(part, state).state
-        before.append([_mass(one) for one in _densities(model, seen)])
+        before.append([_mass(model.config, one) for one in _densities(model, seen)])
     if state is None:  # a stream within one segment: there is no memory to attend to
         return None
     with capture(model, SITES) as seen:
@@ -68,7 +73,7 @@ def measure_attention(
     return Attention(
         tuple(by_age.tolist()),
         _histogram(mean, MU_EDGES),
-        _histogram(variance.sqrt(), SIGMA_EDGES),
+        _histogram(variance_of(model.config.density, variance).sqrt(), SIGMA_EDGES),
         _by_part(torch.stack(of_layers[0])[:, 0]) if model.config.sticky else (),
     )
 
@@ -79,10 +84,11 @@ def _densities(model: SequenceModel, seen: Seen) -> list[Tensor]:
     return [seen[name] for name in names if name in seen]
 
 
-def _mass(densities: Tensor) -> Tensor:
+def _mass(config: Relative, densities: Tensor) -> Tensor:
     """Attention that each part of a signal gets from all heads and queries, (R, K)."""
+    assert isinstance(config, Infinite)
     mean, variance = densities.unbind(-1)
-    return masses("gaussian", mean, variance, BINS, None, "unit")
+    return masses(config.density, mean, variance, BINS, None, "unit")
 
 
 def _writes(state: StreamState) -> int:
@@ -98,7 +104,7 @@ def _signal_ages(
     """Attention by age over a signal; ``past`` is its mass (R, K) before every write."""
     moved = [mass if config.sticky else mass[:, :0] for mass in past]
     tokens = timeline(plan_of(config), segment, moved, BINS)  # (R, K)
-    return _shares(_mass(now), length - tokens, segment, ages)
+    return _shares(_mass(config, now), length - tokens, segment, ages)
 
 
 def _queue_ages(

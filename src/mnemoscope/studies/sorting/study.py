@@ -121,15 +121,20 @@ class SortingStudy(ShapedStudy):
         if gated and self._learnt_through < 2:
             raise ValueError(
                 f"with tbptt={self.tbptt} answers are learnt in the last segment alone, and a gate "
-                "only through segments before it: set tbptt=3"
+                f"only through segments before it: set tbptt={max(self._segments)}"
             )
         return self
 
     @property
     def _learnt_through(self) -> int:
         """Segments through which gradients flow back from the answers, at the length with least."""
+        return min((count - 1) % self.tbptt + 1 for count in self._segments)
+
+    @property
+    def _segments(self) -> list[int]:
+        """Segments of a stream and its answers, at every length that is trained."""
         tokens = [Task.make(symbols=self.symbols, length=one).longest for one in self.trained]
-        return min((-(-one // self.segment) - 1) % self.tbptt + 1 for one in tokens)
+        return [-(-one // self.segment) for one in tokens]
 
     def run(self, folder: Path, jobs: int) -> SortingResult:
         """Choose every contestant's rate, train it × length × seed, and ask after every length."""
