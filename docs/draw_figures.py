@@ -65,6 +65,9 @@ FIGURES: dict[str, dict[str, str]] = {
         "infinite-smollm2-share-against-vectors.svg": "share-against-vectors",
         "infinite-smollm2-share-by-layers.svg": "share-by-where-the-memory-is",
     },
+    "infinite-smollm2-learning": {
+        "infinite-smollm2-learning-share-by-memory.svg": "share-of-the-recoverable-gain-by-memory",
+    },
     "dialogue": {
         "dialogue-share-by-memory.svg": "share-of-the-recoverable-gain",
         "dialogue-share-by-age.svg": "share-by-age",
