@@ -91,6 +91,9 @@ FIGURES: dict[str, dict[str, str]] = {
         "sorting-teacher-forced.svg": "teacher-forced-trained-at-1056",
         "sorting-attention-by-age.svg": "attention-by-age",
     },
+    "sorting-ablation": {
+        "sorting-ablation.svg": "ablation",
+    },
     "waves": {
         "waves-relative-scores-mlm.svg": "relative-scores-while-training-mlm",
         "waves-spectrum-lm.svg": "spectrum-of-first-queries-lm",
