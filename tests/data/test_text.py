@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemoscope.core.errors import UserError
-from mnemoscope.data.batch import Split, Task
+from mnemoscope.data.batch import NO_QUESTION, Split, Task
 from mnemoscope.data.characters import Characters
 from mnemoscope.data.documents import Document, read_documents
 from mnemoscope.data.text import Text, split_documents
@@ -78,6 +78,19 @@ def test_lanes_tile_the_text(corpus: Text, size: int, length: int, split: Split)
         assert np.array_equal(targets[row], ids[first + 1 : first + steps * length + 1])
     starts = [bool(batch.starts[0]) for batch in batches]
     assert starts == [True] + [False] * (steps - 1) + [True]
+
+
+def test_passages_of_a_document_begin_anew(halves: Callable[[str], str]) -> None:
+    task = Text(source=halves("abcdefgh"), unit="characters", held_out=0.5, anew=4)
+    steps = [task.batch(step, 1, seed=0, length=3) for step in range(3)]
+    assert [letters(task, one.tokens[one.targets != NO_QUESTION][None]) for one in steps] == [
+        "a b c",  # the fourth is the last of its passage, and nothing is asked after it
+        "",
+        "e f g",
+    ]
+    assert [bool(one.starts[0]) for one in steps] == [True, False, True]
+    with pytest.raises(UserError, match="leave reset at document"):
+        Text.make(anew=4, reset="lane")
 
 
 def test_the_shortest_text_that_fits_and_one_too_short(halves: Callable[[str], str]) -> None:

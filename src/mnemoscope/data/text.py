@@ -41,7 +41,8 @@ class Text(Task):
 
     A document begins anew: what a step has left of the one before is padded and asks nothing, and
     ``starts`` is set at the next step. Rows with more ends of documents take more steps, so each
-    row begins again on its own.
+    row begins again on its own. ``anew`` cuts documents into passages that begin anew as well: who
+    reads a whole book with one state learns little of states that have just begun.
 
     Held out for validation are the documents that ``valid`` names; else whole documents when there
     are ten or more, always the same ones; else the last part of the text. A share for a ``test`` is
@@ -71,6 +72,10 @@ class Text(Task):
         "document", description="where a row begins anew; lane = nowhere else, as older runs did"
     )
 
+    anew: int | None = Field(
+        None, ge=2, description="tokens of a document after which a row begins anew too; none = all"
+    )
+
     @model_validator(mode="after")
     def _large_enough(self) -> Self:
         if self.unit == "bpe" and self.vocabulary_size < SMALLEST_BPE:
@@ -82,6 +87,8 @@ class Text(Task):
             raise ValueError("a share is kept for a test only where valid names no documents")
         if self.tested is not None and self.valid is None:
             raise ValueError("tested names documents only where valid names some: set valid too")
+        if self.anew is not None and self.reset != "document":
+            raise ValueError("anew cuts documents into passages: leave reset at document")
         if self.held_out + self.test >= 1:
             raise ValueError(
                 f"held_out={self.held_out} and test={self.test} leave nothing to learn"
@@ -150,9 +157,16 @@ class Text(Task):
 
 
 def _begins(task: Text, split: Split) -> Ints:
-    """Where in the tokens of a split documents begin, if rows begin anew there."""
-    begins = _corpus(task).begins[split]
-    return begins if task.reset == "document" else begins[:0]
+    """Where in the tokens of a split documents begin, and passages, if rows begin anew there."""
+    corpus = _corpus(task)
+    begins = corpus.begins[split]
+    if task.reset != "document":
+        return begins[:0]
+    if task.anew is None:
+        return begins
+    ends = np.append(begins[1:], len(corpus.parts[split]))
+    passages = [np.arange(*one, task.anew) for one in zip(begins, ends, strict=True)]
+    return np.concatenate(passages)
 
 
 @lru_cache(maxsize=8)

@@ -57,7 +57,7 @@ VARIANTS = {
 NOVELS: dict[str, Any] = {
     "unit": "bpe", "width": 128, "layers": 3, "segment": 32, "vectors": 32, "context": 256,
     "batch": 64, "steps": 1500, "learning_rates": (4e-3, 8e-3, 1.6e-2), "read": 1 << 13,
-    "passages": 8, "stop": True,
+    "passages": 8, "anew": 1 << 13, "stop": True,
     "models": (
         "none", "ceiling", "transformer_xl", "compressive", "infinite", "infinite-sticky",
     ),
@@ -122,6 +122,11 @@ class Books(ShapedStudy):
     )
     segment: int = Field(64, ge=1, description="tokens read at once")
     vectors: int = Field(64, ge=4, description="vectors that a layer may carry")
+    anew: int | None = Field(
+        None,
+        ge=2,
+        description="tokens after which a row begins anew in training too; none = a whole book",
+    )
     context: int = Field(512, ge=2, description="tokens that the ceiling carries")
     steps: Steps = 800
     batch: int = Field(16, ge=1, description="segments per step")
@@ -209,7 +214,7 @@ class Books(ShapedStudy):
         parts = part_books(
             read_documents(self.source), self.valid, self.held_out, self.tuned, self._tries
         )
-        task = Text.make(**self.some("source", "unit", "vocabulary_size"), **parts.of_text)
+        task = Text.make(**self.some("source", "unit", "vocabulary_size", "anew"), **parts.of_text)
         result = self._begun(task, parts)
         configs = self.configs(task.vocab)
         trainings = Trainings(self, task, configs, folder / "runs", jobs)
