@@ -73,6 +73,10 @@ FIGURES: dict[str, dict[str, str]] = {
         "dialogue-share-by-age.svg": "share-by-age",
         "dialogue-attention-over-the-document.svg": "attention-over-the-document",
     },
+    "dialogue-cmu-dog": {
+        "dialogue-cmu-dog-share-by-memory.svg": "share-of-the-recoverable-gain",
+        "dialogue-cmu-dog-attention.svg": "attention-over-the-document",
+    },
     "documents": {
         "documents-selection-and-guidance.svg": "selection-and-strength-of-guidance",
         "documents-between-representations.svg": "from-one-document-s-representation-to-another-s",
@@ -86,6 +90,9 @@ FIGURES: dict[str, dict[str, str]] = {
     "books": {
         "bits-saved-against-bytes-read.svg": "bits-saved-against-bytes-read",
         "loss-without-the-state.svg": "loss-without-the-state",
+    },
+    "books-novels": {
+        "books-novels-share.svg": "share-of-the-recoverable-gain",
     },
     "sorting": {
         "sorting-teacher-forced.svg": "teacher-forced-trained-at-1056",
