@@ -93,8 +93,8 @@ DECLARED = (
         begin=True,
     ),
     Declared(
-        r"(mnemoscope study infinite --model .*)",
-        r"\1 --context 512 --windows 64",
+        r"(mnemoscope study infinite --model (?:(?!--windows).)*)(?:--windows \S+ )?(.*)",
+        r"\1\2 --context 512 --windows 64",
         "hours of reading novels, which are longer than the books that are brought",
         begin=True,
     ),
