@@ -41,3 +41,8 @@ def test_a_text_too_short_for_passages_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("short text")
     with pytest.raises(UserError, match="too few for a passage of 256"):
         Passages(source=str(tmp_path)).batch(0, 2, seed=0)
+
+
+def test_passages_have_no_rows_that_could_begin_anew() -> None:
+    with pytest.raises(UserError, match="set length instead"):
+        Passages.make(anew=100)

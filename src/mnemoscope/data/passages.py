@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mnemoscope.core.errors import UserError
 from mnemoscope.data.batch import GOLDEN, Batch, Split
@@ -29,6 +29,12 @@ class Passages(Text):
 
     unit: Unit = Field("bytes", description="what a token is: bytes, characters or bpe")
     length: int = Field(256, ge=1, description="tokens in a passage")
+
+    @model_validator(mode="after")
+    def _cut_anywhere(self) -> Self:
+        if self.anew is not None:
+            raise ValueError("anew is for text that is read in order: here set length instead")
+        return self
 
     @property
     def longest(self) -> int:  # type: ignore[override]
