@@ -65,16 +65,12 @@ def sentences(losses: Losses) -> list[str]:
         words.append(f"Share of it that memories of equal size recover: {each}.")
     failed = [losses.labels[m] for m in losses.remembering if m not in losses.ranked]
     if failed:
-        words[-1] += (
-            f" Not ranked: {listed(failed)} did not beat counted pairs of {losses.unit} in every "
-            "seed."
-        )
+        words[-1] += f" Not ranked: {listed(failed)} did not beat counted pairs of {losses.unit}."
     older = _older(losses)
     if older:
         each = listed(f"{losses.labels[m]} {shown(one, 2)}" for m, one in older.items())
         words.append(
-            "With what is older than the cache exchanged for another passage's, so much of it is "
-            f"lost: {each}."
+            f"With another passage's state beyond the cache, so much of it is lost: {each}."
         )
     return words
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -90,16 +90,17 @@ def findings(result: SortingResult) -> list[str]:
             f"symbols right, guessing {result.chance:.0%}."
         ]
     how = LEAST, ("answers best", "answer best"), ".0%", " of the symbols right"
-    first, final = (leaders({_called(n): s[n] for n in passed}, *how) for s in (scores, last))
+    called = _called(list(gates))
+    first, final = (leaders({called[n]: s[n] for n in passed}, *how) for s in (scores, last))
     seen = _remembering(result, trained, gates, at)
     sentences = [f"After {at} tokens, {seen}: {first}; {_counted(result, at)}."]
     if longest > at:
         seen = _remembering(result, trained, gates, longest)
         sentences.append(
-            f"After {longest}, {longest / trained:.2g} times the trained length, {seen}: {final}; "
+            f"After {longest}, {longest / at:.2g} times as many, {seen}: {final}; "
             f"{_counted(result, longest)}."
         )
-    failed = [_called(name) for name in gates if name not in passed]
+    failed = [called[name] for name in gates if name not in passed]
     why = "not every training reaches exact counting of what is in its cache and segment"
     return [*sentences, *not_compared(failed, why)]
 
@@ -118,7 +119,15 @@ def _counted(result: SortingResult, length: int) -> str:
     return f"counting the last {result.window_name} tokens gives {level:.0%}"
 
 
-def _called(label: str) -> str:
-    """A name that can stand in a list: ``∞-former (τ fixed, sticky)``."""
-    name, _, variant = label.partition(", ")
-    return f"{name} ({variant})" if variant else name
+def _called(labels: Sequence[str]) -> dict[str, str]:
+    """Names that can stand in a list: ``∞-former (τ fixed, sticky)``; alone what tells them apart.
+
+    Of variants of one memory its name is left out.
+    """
+    parts = {label: label.partition(", ") for label in labels}
+    if len(parts) > 1 and len({name for name, _, _ in parts.values()}) == 1:
+        return {label: variant or name for label, (name, _, variant) in parts.items()}
+    return {
+        label: f"{name} ({variant})" if variant else name
+        for label, (name, _, variant) in parts.items()
+    }
