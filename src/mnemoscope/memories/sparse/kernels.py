@@ -28,6 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from mnemoscope.memories.heads import softmax_attention
 from mnemoscope.memories.sparse import tiles
 from mnemoscope.memories.sparse.parts import Part, Tiles, cut, summary_positions
 from mnemoscope.memories.sparse.patterns import Pattern
@@ -53,9 +54,7 @@ def attend(
     """Softmax attention of T tokens among themselves, each (B, H, T, E), as the pattern allows."""
     batch, heads, length = queries.shape[:3]
     if "dense" in pattern.sets and length <= (pattern.context or length):
-        return F.scaled_dot_product_attention(
-            queries, keys, values, dropout_p=dropout, is_causal=length > 1
-        )
+        return softmax_attention(queries, keys, values, dropout=dropout, causal=length > 1)
     if queries.is_cuda and dropout == 0 and length >= WORTH_COMPILING:
         return attend_flex(queries, keys, values, pattern, compiled=True)
     # Whole strides only: tokens added at the end are seen by none of the others.

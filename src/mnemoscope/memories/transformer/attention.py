@@ -6,10 +6,9 @@ Shapes: B rows, T new tokens, S tokens in the state after them, D width, H heads
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.memories.heads import join, project
+from mnemoscope.memories.heads import join, project, softmax_attention
 from mnemoscope.memories.layer import Context, Tap
 from mnemoscope.memories.shapes import Wanted
 from mnemoscope.memories.transformer.state import AttentionState, append
@@ -53,9 +52,7 @@ def attend(
     beyond = context is not None and total > context
     if state.visible is None and not beyond and new in (1, total):
         causal = new == total and new > 1
-        return F.scaled_dot_product_attention(
-            queries, state.keys, state.values, dropout_p=dropout, is_causal=causal
-        )
+        return softmax_attention(queries, state.keys, state.values, dropout=dropout, causal=causal)
     mask = torch.ones(new, total, dtype=torch.bool, device=queries.device).tril(total - new)
     if state.visible is None:
         if context is not None:
@@ -68,6 +65,4 @@ def attend(
             mask = mask & near[:, None]
         # A query always sees itself, so a padded row gives a number nobody reads instead of NaN.
         mask[..., total - new :] |= torch.eye(new, dtype=torch.bool, device=queries.device)
-    return F.scaled_dot_product_attention(
-        queries, state.keys, state.values, attn_mask=mask, dropout_p=dropout
-    )
+    return softmax_attention(queries, state.keys, state.values, mask, dropout=dropout)

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mnemoscope.memories.heads import softmax_attention
+
 
 def attend(
     queries: Tensor,
@@ -28,9 +30,8 @@ def attend(
     for the distances S−1 … 0, content_bias u and position_bias v (H, E), visible (B, S).
     """
     bias = position_scores(queries, distances, position_bias, visible)
-    return F.scaled_dot_product_attention(
-        queries + content_bias[:, None], keys, values, attn_mask=bias, dropout_p=dropout
-    )
+    queries = queries + content_bias[:, None]
+    return softmax_attention(queries, keys, values, bias, dropout=dropout)
 
 
 def position_scores(

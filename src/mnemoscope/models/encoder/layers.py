@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from mnemoscope.memories.heads import join, project
+from mnemoscope.memories.heads import join, project, softmax_attention
 from mnemoscope.memories.layer import Tap
 from mnemoscope.memories.positions import Rotation
 from mnemoscope.models.encoder.config import EncoderStack
@@ -32,11 +32,11 @@ class FullAttention(nn.Module):
         self, vectors: Tensor, mask: Tensor | None, rotation: Rotation | None = None
     ) -> Tensor:
         """vectors (B, S, D), mask (B, S) -> output (B, S, D)."""
-        output = F.scaled_dot_product_attention(
+        output = softmax_attention(
             *project(self, vectors, rotation),
-            attn_mask=self._visible(mask),
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=self.causal and mask is None,
+            self._visible(mask),
+            dropout=self.dropout if self.training else 0.0,
+            causal=self.causal and mask is None,
         )
         projected: Tensor = self.out(join(output))
         return projected

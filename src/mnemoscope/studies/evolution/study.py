@@ -58,7 +58,7 @@ class Evolution(PairsStudy):
         # translator stays below its gate.
         "tatoeba": {
             "width": 128, "layers": 6, "heads": 4, "norm": "pre", "vocabulary_size": 4096,
-            "steps": 5000, "batch": 64, "warmup": 400, "learning_rates": (1e-3, 2e-3, 4e-3),
+            "steps": 8000, "batch": 64, "warmup": 400, "learning_rates": (1e-3, 2e-3, 4e-3),
             "sweep_steps": 500, "same_start": True, "moments": 5, "evaluated": 100,
             "translated": 500, "tested": 20_000, "tokens": 150_000, "clusters": 1200,
             "clusterings": 2, "samples": 4000, "edges": (10, 25, 50, 100, 250, 500, 1000, 2500),

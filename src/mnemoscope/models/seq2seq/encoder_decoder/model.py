@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mnemoscope.memories.heads import join, split
+from mnemoscope.memories.heads import join, softmax_attention, split
 from mnemoscope.memories.layer import Context, Tap
 from mnemoscope.memories.positions import Positions
 from mnemoscope.memories.shapes import Wanted
@@ -52,13 +51,8 @@ class CrossAttention(nn.Module):
             if mask is not None:
                 scores = scores.masked_fill(~mask, -float("inf"))
             self.alignment(scores.softmax(-1))  # (B, H, T, S)
-        output = F.scaled_dot_product_attention(
-            queries,
-            source.keys,
-            source.values,
-            attn_mask=mask,
-            dropout_p=self.dropout if self.training else 0.0,
-        )
+        dropout = self.dropout if self.training else 0.0
+        output = softmax_attention(queries, source.keys, source.values, mask, dropout=dropout)
         projected: Tensor = self.out(join(output))
         return projected
 
