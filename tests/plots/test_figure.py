@@ -98,6 +98,17 @@ def test_bars_carry_both_ends_of_the_interval():
     assert bar.error_y.array.tolist() == [0.5, 0.25]
 
 
+def test_long_labels_of_bars_are_broken_and_short_ones_are_left():
+    names = ["a memory with a name of many words"] * 2 + ["<b> and c"]
+    names[1] += " too"
+    drawn = figure.bars([Series("a", names, [1, 2, 3])], "x", "y")
+    shown = drawn.layout.xaxis.ticktext
+    assert [one.replace("<br>", " ") for one in shown] == list(drawn.data[0].x)
+    assert max(len(line) for one in shown[:2] for line in one.split("<br>")) <= figure.LETTERS / 3
+    assert shown[2] == "&lt;b&gt; and c"
+    assert figure.bars([Series("a", ["p", "q"], [1, 2])], "x", "y").layout.xaxis.ticktext is None
+
+
 def test_heatmap_keeps_equal_labels_apart():
     drawn = figure.heatmap(np.eye(3), ["the", "cat", "the"], [1, 2.5, 3], "x", "y", "z").data[0]
     assert len(set(drawn.x)) == 3

@@ -72,6 +72,8 @@ def test_who_leads_is_said_as_far_as_seeds_tell_it() -> None:
     wide = {"a": values["a"], "c": np.array([2.0, 2.0]), "d": np.array([0.0, 2.9])}
     told = leaders(wide, 0.1, verbs, ".1f", "")
     assert told == "a has most, 2.9, though not ahead of d in every seed"
+    told = leaders(wide, 0.1, verbs, ".1f", "", among="draw")
+    assert told == "a has most, 2.9, though not ahead of d in every draw"
     both = {"a": values["a"], "b": values["b"]}
     assert leaders(both, 0.1, verbs, ".1f", "") == "a and b cannot be told apart, 2.8 to 2.9"
     many = {f"a memory with a long name {n}": np.array([1.0, 1.2]) for n in range(5)}

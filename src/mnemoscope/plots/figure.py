@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -38,6 +39,8 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down
 HATCHES = ("", "/", ".", "\\", "x", "-", "|", "+")
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 MOST_MARKERS, MOST_TICKS, MOST_GAPS = 40, 9, 48
+# Letters that fit side by side under the bars of a figure as wide as a page.
+LETTERS = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +167,17 @@ def bars(
             trace["error_y"] = whisker | {"color": INK, "thickness": 1.2, "width": 4}
         traces.append(trace | _naming(one, interval))
     layout = _layout(x_title, y_title, len(series), references, y_range)
-    layout["xaxis"] |= {"type": "category"}
+    layout["xaxis"] |= {"type": "category"} | _in_lines([str(x) for x in traces[0]["x"]])
     return _figure(traces, layout | {"bargap": 0.3, "bargroupgap": 0.08})
+
+
+def _in_lines(labels: list[str]) -> Json:
+    """Break labels that are too long for their place, which would be turned and need the height."""
+    room = max(8, LETTERS // max(1, len(labels)))
+    lines = [textwrap.wrap(one, room, break_long_words=False) for one in labels]
+    if all(len(one) < 2 for one in lines):
+        return {}
+    return {"tickvals": labels, "ticktext": ["<br>".join(one) for one in lines]}
 
 
 def heatmap(

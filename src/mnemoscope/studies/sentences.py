@@ -78,11 +78,13 @@ def leaders(
     form: str,
     unit: str,
     lowest_first: bool = False,
+    among: str = "seed",
 ) -> str:
     """Who is first, as far as seeds tell it, in plain words.
 
-    ``verbs`` are those of one and of several: ``GRU recalls most, 1.27 bits`` or ``LSTM and GRU
-    recall most, 0.86 to 1.27 bits, and cannot be told apart``.
+    ``among`` is what values are of, if not of seeds. ``verbs`` are those of one and of several:
+    ``GRU recalls most, 1.27 bits`` or ``LSTM and GRU recall most, 0.86 to 1.27 bits, and cannot be
+    told apart``.
     """
     order, near = by_mean(values, lowest_first), leading(values, least, lowest_first)
     # Those that follow the best one by one; a wide spread of seeds can bring in others further on.
@@ -98,7 +100,7 @@ def leaders(
         told = f"{who} {verbs[1]}, {amount}, and cannot be told apart"
     rest = near[len(first) :]
     others = few(rest, f"{len(rest)} others") if rest else ""
-    return f"{told}, though not ahead of {others} in every seed" if rest else told
+    return f"{told}, though not ahead of {others} in every {among}" if rest else told
 
 
 def listed(names: Sequence[str]) -> str:

@@ -121,9 +121,9 @@ def findings(found: Recovered) -> list[str]:
     ]
     if passed:
         verbs = ("recovers most", "recover most")
-        told.append(
-            f"Of this gain {leaders(passed, LEAST_SHARE, verbs, '.0%', '')}{_answers(found)}."
-        )
+        among = "draw of conversations" if found.single else "seed"
+        first = leaders(passed, LEAST_SHARE, verbs, ".0%", "", among=among)
+        told.append(f"Of this gain {first}{_answers(found)}.")
     out = [found.labels[m] for m in found.contestants if found.labels[m] not in passed]
     return [*told, *not_compared(out, "not every training is as good as no document at all")]
 
