@@ -12,6 +12,7 @@ from plain_text import write_lines
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.evolution.lens import same_depth
+from mnemoscope.models.model import SequenceModel
 from mnemoscope.report.document import Figure
 
 OPTIONS: dict[str, Any] = {"tokens": 1500, "length": 32, "clusters": 8, "seeds": 2}
@@ -57,6 +58,15 @@ def test_one_model_is_what_information_and_change_say_of_it(home: Path) -> None:
     assert np.array_equal(one.change.distance, changed.distance)
     with pytest.raises(UserError, match="did you mean 'next'"):
         found.figure("nxt")
+
+
+def test_a_site_that_one_model_lacks_shows_before_any_model_reads(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SequenceModel, "__call__", None)  # to read would be a TypeError
+    with pytest.raises(UserError, match=r"^a: no module matches 'layer\.2\.out'; did you mean"):
+        ms.lens("evolution", [home / "b", home / "a"], home / "text.txt", sites="layer.2.out",
+                **OPTIONS)  # fmt: skip
 
 
 def test_a_model_and_itself_have_no_distance(home: Path) -> None:

@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Any
 
 from mnemoscope.activations.capture import Observed
+from mnemoscope.activations.sites import choose
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.change.grouping import LARGEST
 from mnemoscope.lenses.change.lens import Change
@@ -71,6 +72,12 @@ class Evolution(Lens):
         """Let every model read, then those side by side that read the same tokens."""
         readers = [open_reader(model) for model in models]
         names = _distinct([reader.name for reader in readers])
+        # What the last model does not have shows before the first one reads for minutes.
+        for name, reader in zip(names, readers, strict=True):
+            try:
+                choose(reader.model, list(options.sites))
+            except UserError as error:
+                raise UserError(f"{name}: {error}") from error
         looked = {}
         for name, reader in zip(names, readers, strict=True):
             given = tokenise([reader], texts, options, options.sites)
