@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from plain_text import write_lines
 import mnemoscope as ms
 from mnemoscope.core.errors import UserError
 from mnemoscope.lenses.evolution.lens import same_depth
+from mnemoscope.lenses.evolution.result import Looked
 from mnemoscope.models.model import SequenceModel
 from mnemoscope.report.document import Figure
 
@@ -74,6 +76,36 @@ def test_a_model_and_itself_have_no_distance(home: Path) -> None:
     assert list(found.looked) == ["a (1)", "a (2)"]
     assert found.pairs[0].similarity.distance["pwcca"] == pytest.approx(0, abs=1e-6)
     assert "PWCCA distance is 0.00" in found.finding().parts[2]
+
+
+def test_what_chance_adds_with_depth_is_no_rise(home: Path) -> None:
+    found: Any = ms.lens("evolution", home / "a", home / "text.txt", **OPTIONS)
+    (one,) = found.looked.values()
+    known, shape = one.information, one.information.value["next"].shape
+    steps = np.linspace(0, 0.6, shape[0])[:, None] * np.ones(shape)
+    probe, error = np.linspace(0, 0.3, shape[0]), np.full(shape[0], 0.01)
+
+    def seen(null: Any) -> Looked:
+        told: dict[str, Any] = {
+            "value": {**known.value, "next": 1 + steps},
+            "null": {**known.null, "next": null},
+            "probe": {**known.probe, "next": probe},
+            "probe_error": {**known.probe_error, "next": error},
+        }
+        return replace(one, information=replace(known, **told))
+
+    # As much of it as the null rises by is taken off; what the null falls by is not added.
+    assert seen(np.full(shape, 0.5)).rises("a").verdict == "seen"
+    assert seen(0.5 - steps).rises("a").effects == pytest.approx(steps[-1])
+    level = seen(0.5 + steps)
+    assert level.rises("a").verdict == "not seen"
+    claim = level.reads("a")
+    assert claim.verdict == "seen"
+    around = 2 * np.hypot(0.01, 0.01)
+    assert claim.effects == pytest.approx([0.3 - around, 0.3 + around])
+    said = " ".join(replace(found, looked={"a": level}).finding().parts[:-1])
+    assert "does not rise beyond chance" in said
+    assert f"0.30 at {known.sites[-1]}" in said
 
 
 def test_sites_at_the_same_depth_are_compared() -> None:

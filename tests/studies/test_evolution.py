@@ -136,6 +136,24 @@ def test_orderings_are_computed_from_the_numbers():
     assert barely["LM loses the input with depth"] == "not seen"
 
 
+def test_what_chance_adds_at_one_end_alone_is_taken_off():
+    nulls = made().trials[0].outcome.null
+    rises = "LM builds the output: nats about the next token rise"
+    noisy = changed(made(), "LM", null={**nulls, "next": (0.1, 0.6, 1.1)})  # as much as nats rise
+    assert judged(noisy)[rises][0].effects == pytest.approx([0, 1])
+    assert verdicts(noisy)[rises] == "unclear"
+    assert judged(noisy)[rises][1].endswith("; a linear probe finds 1.00, then 2.50")
+    # Where chance adds less to what is larger, nothing is taken off, nor added.
+    noisy = changed(made(), "LM", null={**nulls, "next": (1.1, 0.6, 0.1)})
+    assert judged(noisy)[rises][0].effects == pytest.approx([1, 2])
+    noisy = changed(made(), "MLM", null={**nulls, "token": (0.9, 0.1, 0.1)})
+    dip = judged(noisy)["MLM loses the input, then rebuilds it"][0]
+    assert dip.effects == pytest.approx([0.2, 0.2])  # 3.0 − 2.0 − 0.8 before the 0.8 after
+    noisy = changed(made(), "MT", null={**nulls, "token": (0.1, 0.2, 2.2)})
+    more = judged(noisy)["LM loses more of it than MT and MLM"][0]
+    assert more.effects == pytest.approx([0.1, 0.1])  # 3.0 − 1.0 − (2.2 − 0.3)
+
+
 def test_every_pair_of_trainings_is_compared_with_every_other():
     """The mean of MT – MLM is below every pair of MT – LM here, but one pair is not."""
     whole = made()

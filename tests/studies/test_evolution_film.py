@@ -89,7 +89,7 @@ def test_a_film_is_drawn_where_torch_cannot_be_imported(tmp_path):
 def test_moments_are_more_at_first_and_end_with_training():
     study = Evolution.preset("tatoeba", corpus="pairs.tsv")
     steps = study.film()
-    assert (steps[0], steps[-1], len(steps)) == (0, 5000, 6)
+    assert (steps[0], steps[-1], len(steps)) == (0, 8000, 6)
     ratios = np.array(steps[2:]) / np.array(steps[1:-1])
     assert ratios == pytest.approx(np.full(4, ratios[0]), rel=0.02)
     assert Evolution.preset("quick").film() == ()

@@ -15,7 +15,12 @@ from mnemoscope.core.arrays import Floats
 from mnemoscope.core.errors import UserError, suggestion
 from mnemoscope.lenses.change.result import GroupedResult
 from mnemoscope.lenses.extremes import band, differences
-from mnemoscope.lenses.information.result import LEAST, ClusterOptions, InformationResult
+from mnemoscope.lenses.information.result import (
+    LEAST,
+    ClusterOptions,
+    InformationResult,
+    beyond_chance,
+)
 from mnemoscope.lenses.lens import MOST_TOKENS, Part, Records, Result, by_site
 from mnemoscope.lenses.similarity.result import SimilarityResult
 from mnemoscope.plots.figure import Plot, Reference, Series, lines
@@ -47,18 +52,40 @@ class Looked:
 
     def falls(self, name: str) -> Claim:
         """Whether the last site tells less of the token read than the first, in every seed."""
-        value = self.information.value["token"]
-        return self._claim(f"{name} loses the token read", "token", value[0] - value[-1])
+        value, null = self.information.value["token"], self.information.null["token"]
+        effects = beyond_chance(value[0], value[-1], null[0], null[-1])
+        return self._claim(f"{name} loses the token read", "token", effects)
 
     def rises(self, name: str) -> Claim:
         """Whether some site tells more of the next token than the first, in every seed."""
-        value = self.information.value["next"]
-        return self._claim(f"{name} builds the next token", "next", value[self.best] - value[0])
+        return self._claim(f"{name} builds the next token", "next", self._gained()[self.best])
 
     @property
     def best(self) -> int:
-        """The site that tells most of the next token."""
-        return int(self.information.value["next"].mean(1).argmax())
+        """The site that tells most of the next token, beyond what chance adds."""
+        return int(self._gained().mean(1).argmax())
+
+    def _gained(self) -> Floats:
+        """What sites tell of the next token more than the first one, (S, R)."""
+        value, null = self.information.value["next"], self.information.null["next"]
+        return beyond_chance(value, value[0], null, null[0])
+
+    def reads(self, name: str) -> Claim:
+        """Whether a linear reader finds more of the next token at some site than at the first.
+
+        It is asked about texts that it was not fitted on, so chance adds nothing.
+        """
+        probe, error = self.information.probe["next"], self.information.probe_error["next"]
+        best = self.read
+        around = 2 * float(np.hypot(error[best], error[0]))
+        effects = [probe[best] - probe[0] - around, probe[best] - probe[0] + around]
+        text = f"a linear reader finds more of the next token in {name}"
+        return Claim(text, effects, LEAST, "nats, both ends of 95 %")
+
+    @property
+    def read(self) -> int:
+        """The site where a linear reader finds most of the next token."""
+        return int(self.information.probe["next"].argmax())
 
     def _claim(self, text: str, target: str, effects: Floats) -> Claim:
         limited = self.information.at_ceiling(target)
@@ -129,7 +156,7 @@ class EvolutionResult(Result):
         claims = [
             claim
             for name, one in self.looked.items()
-            for claim in (one.falls(name), one.rises(name))
+            for claim in (one.falls(name), one.rises(name), one.reads(name))
         ]
         return [
             "Vectors of every site are put into clusters; shown is what the cluster tells of a "
@@ -190,12 +217,14 @@ def _told(name: str, one: Looked) -> str:
         "unclear": "differs among clusterings",
         "not judged": "is at the ceiling of the clusters",
     }
-    built = {**lost, "seen": "rises", "not seen": "does not rise"}
+    built = {**lost, "seen": "rises", "not seen": "does not rise beyond chance"}
+    probe = known.probe["next"]
     return (
         f"In {name} information about the token read {lost[one.falls(name).verdict]}, "
         f"{token[0]:.2f} nats at first and {token[-1]:.2f} at last; about the next token it "
         f"{built[one.rises(name).verdict]}, {following[0]:.2f} at first and at most "
-        f"{following[one.best]:.2f}, at {known.sites[one.best]}."
+        f"{following[one.best]:.2f}, at {known.sites[one.best]}. A linear reader finds at least "
+        f"{probe[0]:.2f} of it at first and {probe[one.read]:.2f} at {known.sites[one.read]}."
     )
 
 

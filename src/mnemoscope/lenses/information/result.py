@@ -51,6 +51,16 @@ class InformationOptions(ClusterOptions):
     )
 
 
+def beyond_chance(more: Floats, less: Floats, more_null: Floats, less_null: Floats) -> Floats:
+    """How far one estimate lies above another, less what chance may have added to it alone.
+
+    Clusters of more even sizes find more in shuffled tokens too, so the null often rises with
+    depth: a difference that only the null shows is none.
+    """
+    apart: Floats = more - less - (more_null - less_null).clip(min=0)
+    return apart
+
+
 @dataclass(frozen=True, eq=False)
 class InformationResult(Result):
     """Nats that the cluster of a vector tells, by target and site.
@@ -106,13 +116,13 @@ class InformationResult(Result):
 
     def claim(self, target: str) -> Claim:
         """Whether some site tells more than another, in every clustering."""
-        value, limited = self.value[target], self.at_ceiling(target)
+        value, null, limited = self.value[target], self.null[target], self.at_ceiling(target)
         best, worst = int(value.mean(1).argmax()), int(value.mean(1).argmin())
         sites = ", ".join(site for site, at in zip(self.sites, limited, strict=True) if at)
         return Claim(
             f"{self.sites[best]} tells more of the {NAMES.get(target, target)} than "
             f"{self.sites[worst]}",
-            value[best] - value[worst],
+            beyond_chance(value[best], value[worst], null[best], null[worst]),
             LEAST,
             "nats",
             ceiling=f"at {sites} {self.clusters} clusters tell nearly all that so many can, which "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from mnemoscope.core.arrays import Floats
+from mnemoscope.lenses.information.result import beyond_chance
 from mnemoscope.report.claims import Claim, Gate
 from mnemoscope.studies.evolution.result import OBJECTIVES, ByFrequency, EvolutionResult, Examined
 
@@ -63,12 +65,13 @@ def claims(result: EvolutionResult) -> list[tuple[Claim, str]]:
 
 
 def _of_information(result: EvolutionResult) -> list[tuple[Claim, str]]:
-    lm, mlm, mt = (
-        result.curves(objective, lambda seen: seen.information["token"])
-        for objective in ("LM", "MLM", "MT")
+    """Differences of nats, beyond what chance may have added to the larger value alone."""
+    lm, mlm, mt = (_Told.of(result, objective, "token") for objective in ("LM", "MLM", "MT"))
+    following = _Told.of(result, "LM", "next")
+    hidden = _Told(
+        result.curves("MLM", lambda seen: seen.masked.label if seen.masked else ()),
+        result.curves("MLM", lambda seen: seen.masked.null if seen.masked else ()),
     )
-    following = result.curves("LM", lambda seen: seen.information["next"])
-    hidden = result.curves("MLM", lambda seen: seen.masked.label if seen.masked else ())
 
     def nats(
         text: str, effects: Floats, numbers: str, *objectives: str, target: str = ""
@@ -81,26 +84,26 @@ def _of_information(result: EvolutionResult) -> list[tuple[Claim, str]]:
         return Claim(text, effects, NATS, "nats", passed, ceiling if at_ceiling else ""), numbers
 
     found = [
-        nats("LM loses the input with depth", lm[:, 0] - lm[:, -1], _ends(lm), "LM",
+        nats("LM loses the input with depth", lm.apart(0, -1), _ends(lm.value), "LM",
              target="token"),
         nats(
             "LM loses more of it than MT and MLM",
-            min(mt[:, -1].min(), mlm[:, -1].min()) - lm[:, -1],
-            f"top layer: LM {lm[:, -1].mean():.2f}, MT {mt[:, -1].mean():.2f}, "
-            f"MLM {mlm[:, -1].mean():.2f}",
+            np.min([other.above(lm) for other in (mt, mlm)], axis=0),
+            f"top layer: LM {lm.value[:, -1].mean():.2f}, MT {mt.value[:, -1].mean():.2f}, "
+            f"MLM {mlm.value[:, -1].mean():.2f}",
             target="token",
         ),
-        nats("LM builds the output: nats about the next token rise",
-             following[:, -1] - following[:, 0], _ends(following), "LM", target="next"),
+        nats("LM builds the output: nats about the next token rise", following.apart(-1, 0),
+             _ends(following.value) + _probed(result, "LM", "next"), "LM", target="next"),
         nats(
             "MLM loses the input, then rebuilds it",
-            np.minimum(mlm[:, 0], mlm[:, -1]) - mlm.min(1),
-            f"lowest {mlm.min(1).mean():.2f}, top {mlm[:, -1].mean():.2f}",
+            mlm.dip(),
+            f"lowest {mlm.value.min(1).mean():.2f}, top {mlm.value[:, -1].mean():.2f}",
             "MLM",
             target="token",
         ),
-        nats("MLM builds words that are hidden from it", hidden[:, -1] - hidden[:, 0],
-             _ends(hidden), "MLM"),
+        nats("MLM builds words that are hidden from it", hidden.apart(-1, 0),
+             _ends(hidden.value), "MLM"),
     ]  # fmt: skip
     seen = [one.masked for one in result.examined("MLM") if one.masked]
     if all("replaced" in one.apart for one in seen):
@@ -108,6 +111,53 @@ def _of_information(result: EvolutionResult) -> list[tuple[Claim, str]]:
         text = "MLM loses words that stand where others were"
         found.append(nats(text, read[:, 0] - read[:, -1], _ends(read), "MLM"))
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What clusters tell of something, and what they tell when shuffled: (trainings, sites)."""
+
+    value: Floats
+    null: Floats
+
+    @classmethod
+    def of(cls, result: EvolutionResult, objective: str, target: str) -> _Told:
+        return cls(
+            result.curves(objective, lambda seen: seen.information[target]),
+            result.curves(objective, lambda seen: seen.null[target]),
+        )
+
+    def apart(self, more: int, less: int) -> Floats:
+        """How much more is told at one site than at another, in every training."""
+        value, null = self.value, self.null
+        return beyond_chance(value[:, more], value[:, less], null[:, more], null[:, less])
+
+    def above(self, other: _Told) -> Floats:
+        """How much more the top tells than that of every training of another objective, at least.
+
+        (trainings of the other,)
+        """
+        pairs = (self.value[:, -1, None], other.value[:, -1], self.null[:, -1, None])
+        least: Floats = beyond_chance(*pairs, other.null[:, -1]).min(0)
+        return least
+
+    def dip(self) -> Floats:
+        """How far the lowest site lies below both ends."""
+        rows, low = np.arange(len(self.value)), self.value.argmin(1)
+        at = self.value[rows, low], self.null[rows, low]
+        ends = (
+            beyond_chance(self.value[:, end], at[0], self.null[:, end], at[1]) for end in (0, -1)
+        )
+        return np.minimum(*ends)
+
+
+def _probed(result: EvolutionResult, objective: str, target: str) -> str:
+    """What a linear probe finds at both ends, in the mean; older results have none."""
+    found = [one.probe[target] for one in result.examined(objective) if target in one.probe]
+    if not found:
+        return ""
+    curves = np.array(found).mean(0)
+    return f"; a linear probe finds {curves[0]:.2f}, then {curves[-1]:.2f}"
 
 
 def _ends(curves: Floats) -> str:
