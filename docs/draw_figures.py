@@ -116,6 +116,11 @@ FIGURES: dict[str, dict[str, str]] = {
     "lens-information": {
         "information-minilm.svg": "information-about-the-token",
     },
+    "lens-evolution": {
+        "evolution-smollm2-token.svg": "information-about-the-token-read",
+        "evolution-smollm2-next.svg": "probe-of-the-next-token-model-1-smollm2",
+        "evolution-smollm2-change.svg": "change-by-frequency-model-1-smollm2",
+    },
     "lens-horizon": {
         "horizon-directions.svg": "directions-kept-by-age",
         "horizon-waves.svg": "waves-kept-by-age",

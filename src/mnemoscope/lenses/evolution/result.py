@@ -218,13 +218,13 @@ def _told(name: str, one: Looked) -> str:
         "not judged": "is at the ceiling of the clusters",
     }
     built = {**lost, "seen": "rises", "not seen": "does not rise beyond chance"}
-    probe = known.probe["next"]
+    probe, best = known.probe["next"], known.sites[one.best]
+    risen = f", {following[0]:.2f} at first and at most {following[one.best]:.2f}, at {best}"
     return (
         f"In {name} information about the token read {lost[one.falls(name).verdict]}, "
         f"{token[0]:.2f} nats at first and {token[-1]:.2f} at last; about the next token it "
-        f"{built[one.rises(name).verdict]}, {following[0]:.2f} at first and at most "
-        f"{following[one.best]:.2f}, at {known.sites[one.best]}. A linear reader finds at least "
-        f"{probe[0]:.2f} of it at first and {probe[one.read]:.2f} at {known.sites[one.read]}."
+        f"{built[one.rises(name).verdict]}{risen if one.best else ''}. A linear reader finds at "
+        f"least {probe[0]:.2f} of it at first and {probe[one.read]:.2f} at {known.sites[one.read]}."
     )
 
 
