@@ -87,6 +87,14 @@ FIGURES: dict[str, dict[str, str]] = {
         "evolution-what-layers-know-of-a-hidden-token.svg": "what-layers-know-of-a-hidden-token",
         "evolution-neighbours-that-are-the-same-token.svg": "neighbours-that-are-the-same-token",
     },
+    "evolution-tatoeba": {
+        "evolution-tatoeba-token-read.svg": "what-layers-know-of-the-token-read",
+        "evolution-tatoeba-while-training.svg": (
+            "nats-about-the-token-read-while-training-side-by-side"
+        ),
+        "evolution-tatoeba-change.svg": "change-from-layer-to-layer",
+        "evolution-tatoeba-hidden-token.svg": "what-layers-know-of-a-hidden-token",
+    },
     "books": {
         "bits-saved-against-bytes-read.svg": "bits-saved-against-bytes-read",
         "loss-without-the-state.svg": "loss-without-the-state",
