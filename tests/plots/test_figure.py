@@ -106,7 +106,10 @@ def test_long_labels_of_bars_are_broken_and_short_ones_are_left():
     assert [one.replace("<br>", " ") for one in shown] == list(drawn.data[0].x)
     assert max(len(line) for one in shown[:2] for line in one.split("<br>")) <= figure.LETTERS / 3
     assert shown[2] == "&lt;b&gt; and c"
-    assert figure.bars([Series("a", ["p", "q"], [1, 2])], "x", "y").layout.xaxis.ticktext is None
+    many = [f"bar number {n}" for n in range(12)]  # too many for any line
+    for left in (["p", "q"], many):
+        drawn = figure.bars([Series("a", left, list(range(len(left))))], "x", "y")
+        assert drawn.layout.xaxis.ticktext is None
 
 
 def test_heatmap_keeps_equal_labels_apart():

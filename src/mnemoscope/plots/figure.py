@@ -39,8 +39,8 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down
 HATCHES = ("", "/", ".", "\\", "x", "-", "|", "+")
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 MOST_MARKERS, MOST_TICKS, MOST_GAPS = 40, 9, 48
-# Letters that fit side by side under the bars of a figure as wide as a page.
-LETTERS = 80
+# Letters that fit side by side under the bars of a figure as wide as a page, and of a long word.
+LETTERS, LONG_WORD = 80, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,10 @@ def bars(
 
 def _in_lines(labels: list[str]) -> Json:
     """Break labels that are too long for their place, which would be turned and need the height."""
-    room = max(8, LETTERS // max(1, len(labels)))
+    room = LETTERS // len(labels) if labels else LETTERS
+    # Below that they would be turned all the same, and lines that are turned are hard to read.
+    if room < LONG_WORD:
+        return {}
     lines = [textwrap.wrap(one, room, break_long_words=False) for one in labels]
     if all(len(one) < 2 for one in lines):
         return {}
