@@ -7,7 +7,7 @@ LABELS = {
     "ceiling": "whole context",
     "carried": "keys of half a window carried",
     "transformer_xl": "Transformer-XL's cache",
-    "compressive": "Compressive Transformer's",
+    "compressive": "Compressive Transformer's means",
     "even": "∞-former, evenly sampled",
     "sticky": "∞-former, sticky",
     "lora": "LoRA without memory, trained",
