@@ -219,12 +219,12 @@ def _told(name: str, one: Looked) -> str:
     }
     built = {**lost, "seen": "rises", "not seen": "does not rise beyond chance"}
     probe, best = known.probe["next"], known.sites[one.best]
-    risen = f", {following[0]:.2f} at first and at most {following[one.best]:.2f}, at {best}"
+    risen = f", {following[0]:.2f} at first, {following[one.best]:.2f} at {best}"
     return (
         f"In {name} information about the token read {lost[one.falls(name).verdict]}, "
-        f"{token[0]:.2f} nats at first and {token[-1]:.2f} at last; about the next token it "
-        f"{built[one.rises(name).verdict]}{risen if one.best else ''}. A linear reader finds at "
-        f"least {probe[0]:.2f} of it at first and {probe[one.read]:.2f} at {known.sites[one.read]}."
+        f"{token[0]:.2f} nats at first, {token[-1]:.2f} at last; about the next token it "
+        f"{built[one.rises(name).verdict]}{risen if one.best else ''}. A linear reader: "
+        f"{probe[0]:.2f}, then {probe[one.read]:.2f} at {known.sites[one.read]}."
     )
 
 

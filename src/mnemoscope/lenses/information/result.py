@@ -52,13 +52,15 @@ class InformationOptions(ClusterOptions):
 
 
 def beyond_chance(more: Floats, less: Floats, more_null: Floats, less_null: Floats) -> Floats:
-    """How far one estimate lies above another, less what chance may have added to it alone.
+    """How far one estimate lies above another, or below it, less what chance may have added.
 
     Clusters of more even sizes find more in shuffled tokens too, so the null often rises with
-    depth: a difference that only the null shows is none.
+    depth: a difference that the null shows as well is none.
     """
-    apart: Floats = more - less - (more_null - less_null).clip(min=0)
-    return apart
+    apart, chance = more - less, more_null - less_null
+    alike = np.where(np.sign(apart) == np.sign(chance), np.abs(chance), 0.0)
+    beyond: Floats = np.sign(apart) * (np.abs(apart) - alike).clip(min=0)
+    return beyond
 
 
 @dataclass(frozen=True, eq=False)
